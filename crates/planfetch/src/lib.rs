@@ -1,1 +1,79 @@
-//! x
+//! A data loader for Rust training frameworks: millions of objects in a store, read as if they lay in memory.
+//!
+//! An epoch's whole order is computed before it starts. Because the order is known, what comes next is downloaded to
+//! local disk ahead of the training loop, a window of batches is kept around it, what has passed is deleted, and CPU
+//! workers decode and collate; the loop only writes `for batch in &mut loader`.
+//!
+#![cfg_attr(feature = "image", doc = "```no_run")]
+#![cfg_attr(not(feature = "image"), doc = "```ignore")]
+//! use planfetch::prelude::*;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let index = load_index_csv("train.csv", &CsvSettings::default())?;
+//!     let cache = DiskCache::builder("/mnt/nvme/planfetch").build()?;
+//!     let plan = ShuffleOncePerEpochPlanProvider::new(index.len(), 64, 42)?;
+//!     let images = ImageSettings { mean: IMAGENET_MEAN, std: IMAGENET_STD, ..ImageSettings::default() };
+//!     let dataset = ImageDataset::new(index, images.clone())?;
+//!     let collate = ImageCollate::new(&images)?;
+//!     let (mut loader, controller) =
+//!         build_prefetching_loader(dataset, collate, plan, cache, LoaderSettings::default())?;
+//!
+//!     for epoch in 0..10 {
+//!         controller.set_epoch(epoch)?;
+//!         for batch in &mut loader {
+//!             let batch = batch?;
+//!             assert_eq!(batch.images.shape()[1..], [3, 224, 224]); // [64, 3, 224, 224] of f32
+//!             assert_eq!(batch.labels.len(), batch.ids().len());    // [64] of i64
+//!         }
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # How the parts fit
+//!
+//! ```text
+//!  SampleIndex            PlanProvider            DiskCache              PrefetchingLoader           adapter
+//!  which objects  ──────► which order    ──────►  local files   ──────►  decoded batches    ──────►  tensors
+//!  (URI, label)           PlanView                (object_store)         in plan order
+//! ```
+//!
+//! - [`SampleIndex`](index::SampleIndex) is what a data set holds; [`load_index_csv`](index::load_index_csv) and
+//!   [`load_index`] read one.
+//! - [`PlanProvider`](plan::PlanProvider) makes the order of each epoch.
+//! - [`DiskCache`](cache::DiskCache) makes objects local: `s3://`, `file://`, and any object store that is registered.
+//! - [`PrefetchingLoader`](loader::PrefetchingLoader) gives batches in plan order, made by a
+//!   [`Dataset`](loader::Dataset) and a [`Collate`](loader::Collate) of one's own, or by
+#![cfg_attr(
+    feature = "image",
+    doc = "  [`ImageDataset`](image::ImageDataset) and [`ImageCollate`](image::ImageCollate)."
+)]
+#![cfg_attr(not(feature = "image"), doc = "  those of the feature `image`.")]
+//! - `planfetch-burn` turns batches into burn's tensors.
+//!
+//! The names of one task are together in the [`prelude`].
+//!
+//! # What it does not do
+//!
+//! It trains nothing, writes to no object store, and does not take part in the communication between ranks.
+//!
+//! # Features
+//!
+//! | feature | default | what it brings |
+//! | --- | --- | --- |
+//! | `aws` | yes | `s3://`, through reqwest and rustls |
+//! | `image` | yes | decoding, resizing and collating of JPEG and PNG, in Rust |
+
+mod build;
+mod load_index;
+pub mod prelude;
+
+pub use crate::build::build_prefetching_loader;
+pub use crate::load_index::{LoadIndexError, load_index};
+
+pub use planfetch_cache as cache;
+#[cfg(feature = "image")]
+pub use planfetch_image as image;
+pub use planfetch_index as index;
+pub use planfetch_loader as loader;
+pub use planfetch_plan as plan;

@@ -1,0 +1,68 @@
+//! What can be wrong with an image.
+
+/// Why bytes do not become an image.
+///
+/// It does not name the file, which only its caller knows; a loader adds the sample's id and URI.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// There are no bytes.
+    #[error("the file is empty")]
+    Empty,
+    /// The bytes are not those of a JPEG or PNG file.
+    #[error("this is no JPEG or PNG file; it begins with {beginning}")]
+    Format {
+        /// The first bytes, as text where they are text.
+        beginning: String,
+    },
+    /// The image has more pixels than are allowed, or none.
+    #[error(
+        "the image is {width} x {height} pixels, but must have 1 to {max_pixels}; raise max_pixels if it is meant to"
+    )]
+    Size {
+        /// The width that the file claims, in pixels.
+        width: u64,
+        /// The height that the file claims, in pixels.
+        height: u64,
+        /// The largest number of pixels that the settings allow.
+        max_pixels: u64,
+    },
+    /// The file is damaged, cut short, or of a kind that is not supported.
+    #[error("the {format} file can't be decoded: {problem}")]
+    Decode {
+        /// `JPEG` or `PNG`.
+        format: &'static str,
+        /// What the decoder says.
+        problem: String,
+    },
+    /// An image does not fit in its batch.
+    #[error(
+        "the image has shape {actual:?} (height, width, channels), but the batch takes {expected:?}; give data set and collate the same settings"
+    )]
+    Shape {
+        /// The shape of the image: height, width, channels.
+        actual: [usize; 3],
+        /// The shape of the batch's images: height, width, channels.
+        expected: [usize; 3],
+    },
+    /// A setting is out of its range.
+    #[error("{name} is {value}, but {range}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What is allowed.
+        range: &'static str,
+    },
+    /// Resizing failed.
+    #[error("can't resize from {from:?} to {to:?} (height, width): {problem}")]
+    Resize {
+        /// The size of the image: height, width.
+        from: [usize; 2],
+        /// The size that was asked for: height, width.
+        to: [usize; 2],
+        /// What the resizer says.
+        problem: String,
+    },
+}

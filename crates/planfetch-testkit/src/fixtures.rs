@@ -1,0 +1,66 @@
+//! Images and indexes for tests, made from numbers, so that nothing large lies in the repository.
+
+use std::io::Cursor;
+
+use image::codecs::jpeg::JpegEncoder;
+use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
+
+use crate::server::S3Server;
+
+/// Makes a picture with smooth areas, edges and noise, as photographs have; each `seed` gives another.
+///
+/// Its lightest corner, and its hue, tell its class (`seed % 4`) to the eye.
+#[must_use]
+pub fn photograph(width: u32, height: u32, seed: u64) -> RgbImage {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut noise = move || {
+        // xorshift64 (G. Marsaglia, Journal of Statistical Software 8(14), 2003).
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 58) as i32 - 32
+    };
+    let class = seed % 4;
+    RgbImage::from_fn(width, height, |x, y| {
+        let (u, v) = (x as f32 / width as f32, y as f32 / height as f32);
+        let (u, v) = (if class & 1 == 0 { u } else { 1.0 - u }, if class & 2 == 0 { v } else { 1.0 - v });
+        let edge = if ((x / 40) + (y / 40) + seed as u32).is_multiple_of(3) { 40.0 } else { 0.0 };
+        let n = noise();
+        let channel = |weight: f32| ((u + v) * weight * 90.0 + edge + 20.0) as i32 + n / 2;
+        let weights = [[1.2, 0.7, 0.4], [0.4, 1.2, 0.7], [0.7, 0.4, 1.2], [1.0, 1.0, 0.5]][class as usize];
+        Rgb(weights.map(|weight| channel(weight).clamp(0, 255) as u8))
+    })
+}
+
+/// Encodes a picture as JPEG of quality 88.
+#[must_use]
+pub fn jpeg(image: &RgbImage) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    JpegEncoder::new_with_quality(&mut bytes, 88).encode_image(image).expect("memory can be written");
+    bytes
+}
+
+/// Encodes a picture as PNG.
+#[must_use]
+pub fn png(image: impl Into<DynamicImage>) -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    image.into().write_to(&mut bytes, ImageFormat::Png).expect("memory can be written");
+    bytes.into_inner()
+}
+
+/// Puts `n` pictures of 500 by 375 pixels into `bucket` as `class_<c>/<i>.jpg`, with class `i % 4`, and returns the
+/// index of them in CSV with the columns `s3_uri` and `label`.
+///
+/// Only 16 of the pictures differ, since making thousands would take longer than the tests that need them.
+#[must_use]
+pub fn put_photographs(server: &S3Server, bucket: &str, n: usize) -> String {
+    let different: Vec<Vec<u8>> = (0..16.min(n as u64)).map(|seed| jpeg(&photograph(500, 375, seed))).collect();
+    let mut csv = String::from("s3_uri,label\n");
+    for i in 0..n {
+        let class = i % 4;
+        let key = format!("class_{class}/{i:06}.jpg");
+        server.put(bucket, &key, &different[i % different.len()]);
+        csv.push_str(&format!("s3://{bucket}/{key},{class}\n"));
+    }
+    csv
+}

@@ -1,0 +1,26 @@
+//! The names that a training program uses.
+//!
+//! ```
+//! use planfetch::prelude::*;
+//!
+//! let plan = SequentialPlanProvider::new(10, 4)?.plan(0)?;
+//! assert_eq!(plan.num_batches(), 3);
+//! # Ok::<(), PlanError>(())
+//! ```
+
+pub use crate::build::build_prefetching_loader;
+pub use crate::load_index::load_index;
+
+pub use planfetch_cache::{CacheError, CacheSettings, DiskCache, LocalFile, StoreSettings};
+#[cfg(feature = "image")]
+pub use planfetch_image::{
+    ColorMode, DecodeSettings, IMAGENET_MEAN, IMAGENET_STD, ImageBatch, ImageCollate, ImageDataset, ImageSettings,
+};
+pub use planfetch_index::{CsvSettings, IndexError, LabelKind, SampleIndex, load_index_csv};
+pub use planfetch_loader::{
+    Batch, BoxError, Collate, Dataset, LoaderBuilder, LoaderError, LoaderSettings, ObjectUris, PrefetchController,
+    PrefetchCoordinator, PrefetchingLoader, SampleContext, VecCollate, collate_fn,
+};
+pub use planfetch_plan::{
+    PlanError, PlanProvider, PlanView, SampleId, SequentialPlanProvider, ShuffleOncePerEpochPlanProvider,
+};
