@@ -39,7 +39,8 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) enum Taken<T> {
     Batch(T, Place),
-    EndOfEpoch(u64),
+    /// The epoch of this number has ended.
+    EndOfEpoch(#[cfg_attr(not(test), expect(dead_code, reason = "told for tests"))] u64),
     /// Wait until something changes.
     Wait,
     /// Nothing comes until a restart.

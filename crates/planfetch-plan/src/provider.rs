@@ -60,6 +60,24 @@ pub trait PlanProvider: fmt::Debug + Send + Sync {
     fn seed(&self) -> u64;
 }
 
+impl<P: PlanProvider + ?Sized> PlanProvider for Box<P> {
+    fn plan(&self, epoch: u64) -> Result<PlanView, PlanError> {
+        (**self).plan(epoch)
+    }
+
+    fn num_samples(&self) -> u64 {
+        (**self).num_samples()
+    }
+
+    fn batch_size(&self) -> usize {
+        (**self).batch_size()
+    }
+
+    fn seed(&self) -> u64 {
+        (**self).seed()
+    }
+}
+
 /// Checks what every provider is given, and returns both numbers as this platform's index type.
 fn check_sizes(num_samples: u64, batch_size: usize) -> Result<usize, PlanError> {
     if batch_size == 0 {

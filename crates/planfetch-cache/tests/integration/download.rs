@@ -202,8 +202,7 @@ fn demanded_objects_do_not_wait_for_prefetched_ones() {
     assert!(done < 20, "{done} others came first");
     drop(guards);
     // What nobody wants any more is not downloaded.
-    eventually("the downloads under way have ended", || cache.stats().requests == server.counts().requests);
-    assert!(server.counts().requests < 30, "{:?}", server.counts().requests);
+    assert!(cache.stats().requests < 30, "{:?}", cache.stats());
 }
 
 #[test]

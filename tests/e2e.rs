@@ -1,0 +1,175 @@
+//! From objects behind an S3 endpoint to batches in plan order.
+
+use std::time::Duration;
+
+use planfetch::index::read_index_csv;
+use planfetch::prelude::*;
+use planfetch_testkit::{Fault, FaultRule, S3Server, fixtures};
+
+use crate::support::{Sums, open, planned, put_objects, temp_files};
+
+#[test]
+fn photographs_come_exactly_once_an_epoch_in_plan_order_and_each_is_downloaded_once() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let csv = fixtures::put_photographs(&server, "photos", 400);
+    server.inject(FaultRule::always(Fault::Latency(Duration::from_millis(30))));
+    let index = read_index_csv(csv.as_bytes(), "photos.csv", &CsvSettings::default()).unwrap();
+    let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 64, 7).unwrap();
+    let images = ImageSettings { height: 64, width: 64, ..ImageSettings::default() };
+    let cache = open(dir.path(), &server);
+    let settings = LoaderSettings { num_epochs: Some(2), ..LoaderSettings::default() };
+    let (mut loader, controller) = build_prefetching_loader(
+        ImageDataset::new(index.clone(), images.clone()).unwrap(),
+        ImageCollate::new(&images).unwrap(),
+        provider.clone(),
+        cache.clone(),
+        settings,
+    )
+    .unwrap();
+    for epoch in 0..2 {
+        controller.set_epoch(epoch).unwrap();
+        let mut ids = Vec::new();
+        for batch in &mut loader {
+            let batch = batch.unwrap();
+            let n = batch.ids().len();
+            assert_eq!((batch.images.shape(), batch.labels.shape()), (&[n, 3, 64, 64][..], &[n][..]));
+            for (id, &label) in batch.ids().into_iter().zip(&batch.labels) {
+                assert_eq!(index.label(id.index()).map(i64::from), Some(label));
+            }
+            assert!(batch.images.iter().all(|value| (0.0..=1.0).contains(value)));
+            ids.push(batch.ids().to_vec());
+        }
+        assert_eq!(ids, planned(&provider, epoch));
+    }
+    let counts = server.counts();
+    assert_eq!(counts.by_path.len(), 400);
+    assert!(counts.by_path.values().all(|&n| n == 1), "{counts:?}");
+    assert!(counts.most_at_once <= 64);
+    assert!(temp_files(cache.dir()).is_empty());
+}
+
+#[test]
+fn the_window_bounds_what_lies_on_disk() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let index = put_objects(&server, 400);
+    let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 8, 1).unwrap();
+    let settings = LoaderSettings {
+        batches_ahead: 5,
+        batches_back: 2,
+        prune_every: 1,
+        num_epochs: Some(2),
+        ..LoaderSettings::default()
+    };
+    let cache = open(dir.path(), &server);
+    let (mut loader, controller) =
+        build_prefetching_loader(Sums(index), VecCollate, provider.clone(), cache.clone(), settings).unwrap();
+    let mut most = 0;
+    for epoch in 0..2 {
+        controller.set_epoch(epoch).unwrap();
+        let mut ids = Vec::new();
+        for batch in &mut loader {
+            ids.push(batch.unwrap().ids().to_vec());
+            most = most.max(cache.stats().local_files);
+        }
+        assert_eq!(ids, planned(&provider, epoch));
+    }
+    // Five batches ahead, two behind, the one in hand, and what the deletion thread has not come to yet.
+    assert!(most <= 8 * 8 + 16, "{most} files of 400");
+    // Each epoch downloads what has left the window since: no object twice within an epoch.
+    assert!(server.counts().by_path.values().all(|&n| n <= 2), "{:?}", server.counts());
+    let downloaded = cache.stats().objects_downloaded;
+    assert!((400..=800).contains(&downloaded), "{downloaded}");
+}
+
+#[test]
+fn an_epoch_goes_on_into_the_next_without_a_pause_for_the_store() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let index = put_objects(&server, 64);
+    let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 8, 1).unwrap();
+    let settings = LoaderSettings { batches_ahead: 3, batches_back: 0, prune_every: 1, ..LoaderSettings::default() };
+    let cache = open(dir.path(), &server);
+    let (mut loader, controller) =
+        build_prefetching_loader(Sums(index), VecCollate, provider.clone(), cache.clone(), settings).unwrap();
+    for epoch in 0..3 {
+        // Without set_epoch: the loader goes on by itself, in the order of the next epoch.
+        assert_eq!((controller.epoch(), controller.step()), (epoch, 0));
+        let ids: Vec<_> = (&mut loader).map(|batch| batch.unwrap().ids().to_vec()).collect();
+        assert_eq!(ids, planned(&provider, epoch));
+    }
+    // By now the objects of the next epoch's first batches are asked for, though nobody has asked for a batch.
+    let first = provider.plan(3).unwrap().batch(0).unwrap().to_vec();
+    let (_never, wait) = std::sync::mpsc::channel::<()>();
+    let local = || first.iter().all(|id| cache.contains(&format!("s3://objects/{:02}/{:05}.bin", id.0 % 7, id.0)));
+    for _ in 0..500 {
+        if local() {
+            break;
+        }
+        let _ = wait.recv_timeout(Duration::from_millis(10));
+    }
+    assert!(local());
+}
+
+#[test]
+fn set_epoch_goes_to_any_epoch_at_any_time() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let index = put_objects(&server, 60);
+    let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 8, 1).unwrap();
+    let cache = open(dir.path(), &server);
+    let (mut loader, controller) =
+        build_prefetching_loader(Sums(index), VecCollate, provider.clone(), cache, LoaderSettings::default()).unwrap();
+    for (epoch, take) in [(5, 3), (5, 100), (0, 1), (9, 0), (2, 8), (3, 100), (3, 100)] {
+        controller.set_epoch(epoch).unwrap();
+        let ids: Vec<_> = (&mut loader).take(take).map(|batch| batch.unwrap().ids().to_vec()).collect();
+        let expected = planned(&provider, epoch);
+        assert_eq!(ids, expected[..take.min(expected.len())], "epoch {epoch}");
+    }
+    // A loop that was left early goes on where it was left.
+    controller.set_epoch(1).unwrap();
+    let mut ids: Vec<_> = (&mut loader).take(2).map(|batch| batch.unwrap().ids().to_vec()).collect();
+    assert_eq!((controller.epoch(), controller.step()), (1, 2));
+    ids.extend((&mut loader).map(|batch| batch.unwrap().ids().to_vec()));
+    assert_eq!(ids, planned(&provider, 1));
+}
+
+#[test]
+fn data_of_any_size_is_delivered() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let cache = open(dir.path(), &server);
+    let index = put_objects(&server, 10);
+    for n in [0, 1, 7, 10] {
+        for batch_size in [1, 3, 10, 1_000] {
+            for num_workers in [0, 2] {
+                let index = index.select(0..n);
+                let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), batch_size, 1).unwrap();
+                let settings = LoaderSettings { num_workers, ..LoaderSettings::default() };
+                let (mut loader, _) =
+                    build_prefetching_loader(Sums(index), VecCollate, provider.clone(), cache.clone(), settings)
+                        .unwrap();
+                for epoch in 0..3 {
+                    let ids: Vec<_> = (&mut loader).map(|batch| batch.unwrap().ids().to_vec()).collect();
+                    assert_eq!(ids, planned(&provider, epoch), "{n} samples, batches of {batch_size}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_comes_beyond_the_announced_epochs() {
+    for num_workers in [0, 2] {
+        let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+        let index = put_objects(&server, 20);
+        let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 8, 1).unwrap();
+        let settings = LoaderSettings { num_workers, num_epochs: Some(1), ..LoaderSettings::default() };
+        let cache = open(dir.path(), &server);
+        let (mut loader, controller) =
+            build_prefetching_loader(Sums(index), VecCollate, provider.clone(), cache, settings).unwrap();
+        assert_eq!((&mut loader).count(), 3);
+        assert_eq!((&mut loader).count(), 0);
+        assert_eq!(server.counts().requests, 20);
+        // Who goes there by itself gets it all the same.
+        controller.set_epoch(4).unwrap();
+        let ids: Vec<_> = (&mut loader).map(|batch| batch.unwrap().ids().to_vec()).collect();
+        assert_eq!(ids, planned(&provider, 4));
+    }
+}
