@@ -1,5 +1,7 @@
 //! What holds across crates.
 
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
 mod determinism;
 mod e2e;
 mod faults;

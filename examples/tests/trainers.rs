@@ -1,5 +1,7 @@
 //! The trainers learn, run as programs.
 
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,2 +1,127 @@
-//! x
-fn main() {}
+//! What continuous integration and people run.
+//!
+//! `cargo xtask test` formats, lints, tests and documents the whole workspace; `cargo xtask help` lists the rest.
+//! Build output goes to one folder outside of the checkout, so that a second checkout builds nothing twice.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+const HELP: &str = "\
+usage: cargo xtask <command>
+
+  test     everything that has to hold: format, lints, tests, examples in the documentation, documentation
+  lint     format and lints alone
+  bench    the end-to-end measurements, in release
+  help     this text
+
+environment:
+  PLANFETCH_TARGET_DIR   where build output goes [default: CARGO_TARGET_DIR, else planfetch/target in the
+                         user's cache folder]
+";
+
+/// What is checked beside the default features: each feature on its own, and none.
+const FEATURES: &[(&str, &[&str])] = &[
+    ("planfetch", &["--no-default-features"]),
+    ("planfetch", &["--no-default-features", "--features", "aws"]),
+    ("planfetch", &["--no-default-features", "--features", "image"]),
+    ("planfetch-cache", &["--no-default-features"]),
+    ("planfetch-plan", &["--all-features"]),
+];
+
+fn main() -> ExitCode {
+    let command = env::args().nth(1);
+    let done = match command.as_deref() {
+        Some("test") => lint() && test() && document(),
+        Some("lint") => lint(),
+        Some("bench") => bench(),
+        None | Some("help" | "--help" | "-h") => {
+            say(HELP);
+            true
+        }
+        Some(other) => {
+            say(&format!("unknown command {other:?}\n\n{HELP}"));
+            false
+        }
+    };
+    if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn lint() -> bool {
+    run("format", "cargo", &["fmt", "--all", "--check"], &[])
+        && run("lints", "cargo", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
+        && FEATURES.iter().all(|(package, features)| {
+            let arguments =
+                [&["clippy", "--locked", "--package", package], *features, &["--", "-D", "warnings"]].concat();
+            run(&format!("lints of {package} {}", features.join(" ")), "cargo", &arguments, &[])
+        })
+}
+
+fn test() -> bool {
+    let has_nextest =
+        Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success());
+    let tests = if has_nextest {
+        run("tests", "cargo", &["nextest", "run", "--workspace", "--locked", "--no-fail-fast"], &[])
+    } else {
+        say("cargo-nextest is not installed; the same tests run by cargo test, which takes longer\n");
+        run("tests", "cargo", &["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"], &[])
+    };
+    // Not all features of all crates: those of the default build, which is what the documentation shows.
+    tests && run("examples in the documentation", "cargo", &["test", "--workspace", "--locked", "--doc"], &[])
+}
+
+fn document() -> bool {
+    let deny = [("RUSTDOCFLAGS", "-D warnings")];
+    run("documentation", "cargo", &["doc", "--workspace", "--locked", "--no-deps"], &deny)
+}
+
+fn bench() -> bool {
+    let program = ["run", "--release", "--locked", "--package", "planfetch-benches", "--bin", "cold-epoch", "--"];
+    ["0", "30"]
+        .iter()
+        .all(|latency| run("cold epoch", "cargo", &[&program[..], &["--latency-ms", latency]].concat(), &[]))
+}
+
+/// Runs a program in the workspace, and says what and how long.
+fn run(what: &str, program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> bool {
+    say(&format!("\n== {what}: {program} {}\n", arguments.join(" ")));
+    let started = Instant::now();
+    let mut command = Command::new(program);
+    command.args(arguments).envs(variables.iter().copied()).current_dir(root());
+    if let Some(dir) = target_dir() {
+        command.env("CARGO_TARGET_DIR", dir);
+    }
+    let succeeded = match command.status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            say(&format!("can't run {program}: {error}\n"));
+            false
+        }
+    };
+    let outcome = if succeeded { "done" } else { "FAILED" };
+    say(&format!("== {what}: {outcome} in {:.0} s\n", started.elapsed().as_secs_f64()));
+    succeeded
+}
+
+/// Returns the folder for build output, or `None` where nothing names one and cargo's own is as good.
+fn target_dir() -> Option<PathBuf> {
+    let by_variable = ["PLANFETCH_TARGET_DIR", "CARGO_TARGET_DIR"].iter().find_map(env::var_os);
+    if let Some(dir) = by_variable {
+        return Some(dir.into());
+    }
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    Some(cache.join("planfetch/target"))
+}
+
+fn root() -> PathBuf {
+    let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.pop();
+    root
+}
+
+#[expect(clippy::print_stderr, reason = "it talks to people")]
+fn say(text: &str) {
+    eprint!("{text}");
+}

@@ -65,7 +65,7 @@ impl UriList {
 
     /// Returns an iterator over the URIs in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = String> + '_ {
-        (0..self.len()).map(|index| self.slice(index).expect("the index is below the length").to_owned())
+        (0..self.len()).map(|index| self.slice(index).unwrap_or_default().to_owned())
     }
 
     fn slice(&self, index: usize) -> Option<&str> {

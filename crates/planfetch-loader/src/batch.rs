@@ -45,6 +45,7 @@ impl<B> Batch<B> {
 
     /// Takes the batch out. Its memory then does not go back to the loader, which allocates another.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "a batch is taken out once, since that consumes its guard")]
     pub fn into_inner(mut self) -> B {
         self.inner.take().expect("it is taken out only here and on drop")
     }

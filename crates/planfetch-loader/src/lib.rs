@@ -75,6 +75,6 @@ pub use crate::controller::PrefetchController;
 pub use crate::coordinator::PrefetchCoordinator;
 pub use crate::dataset::{Dataset, ObjectUris, SampleContext};
 pub use crate::error::{BoxError, FailedSample, LoaderError};
-pub use crate::loader::{LoaderBuilder, PrefetchingLoader};
+pub use crate::loader::{LoaderAndController, LoaderBuilder, PrefetchingLoader};
 pub use crate::settings::LoaderSettings;
 pub use crate::stats::LoaderStats;

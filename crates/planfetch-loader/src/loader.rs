@@ -65,9 +65,15 @@ use crate::stats::Counters;
 pub struct PrefetchingLoader<B> {
     shared: Arc<LoaderShared<B>>,
     /// Makes batches on the reader's thread, where there are no workers.
-    inline: Option<Box<dyn FnMut(&Job) -> Assembled<B> + Send>>,
+    inline: Option<InlineAssembler<B>>,
     threads: Vec<JoinHandle<()>>,
 }
+
+/// A loader, and what steers it.
+pub type LoaderAndController<B> = (PrefetchingLoader<B>, PrefetchController<B>);
+
+/// Makes a batch on the thread that calls it.
+type InlineAssembler<B> = Box<dyn FnMut(&Job) -> Assembled<B> + Send>;
 
 /// What the loader, its controllers and its threads share.
 pub(crate) struct LoaderShared<B> {
@@ -139,7 +145,7 @@ impl<B> Iterator for PrefetchingLoader<B> {
 }
 
 /// Makes the next batch on this thread.
-fn take_inline<B>(shared: &LoaderShared<B>, assemble: &mut Box<dyn FnMut(&Job) -> Assembled<B> + Send>) -> Read<B> {
+fn take_inline<B>(shared: &LoaderShared<B>, assemble: &mut InlineAssembler<B>) -> Read<B> {
     loop {
         if let Some(read) = shared.exchange.try_take() {
             return read;
@@ -214,7 +220,7 @@ impl<D: Dataset, C: Collate<D::Sample>> LoaderBuilder<D, C> {
     /// [`LoaderError::Setting`] when a setting is out of its range; [`LoaderError::Mismatch`] when the plan is for
     /// another number of samples than the data set has, or samples have objects and there is no cache;
     /// [`LoaderError::Plan`] when the first epoch has no plan; [`LoaderError::Threads`] when no thread can be started.
-    pub fn build(self) -> Result<(PrefetchingLoader<C::Batch>, PrefetchController<C::Batch>), LoaderError> {
+    pub fn build(self) -> Result<LoaderAndController<C::Batch>, LoaderError> {
         let Self { dataset, collate, provider, cache, settings } = self;
         settings.validate()?;
         check_fit(&dataset, &*provider, cache.as_ref())?;

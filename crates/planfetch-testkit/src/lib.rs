@@ -15,6 +15,8 @@
 //!
 //! It is for tests and benchmarks: its functions panic when the test machine fails them.
 
+#![expect(clippy::missing_panics_doc, reason = "everything here panics when the test machine fails it")]
+
 mod fault;
 mod fault_body;
 pub mod fixtures;

@@ -1,9 +1,7 @@
 //! The loader in one call.
 
 use planfetch_cache::DiskCache;
-use planfetch_loader::{
-    Collate, Dataset, LoaderBuilder, LoaderError, LoaderSettings, PrefetchController, PrefetchingLoader,
-};
+use planfetch_loader::{Collate, Dataset, LoaderAndController, LoaderBuilder, LoaderError, LoaderSettings};
 use planfetch_plan::PlanProvider;
 
 /// Builds the loader of `dataset` in the order of `provider`, with the objects that `cache` makes local.
@@ -50,14 +48,13 @@ use planfetch_plan::PlanProvider;
 /// assert_eq!(*batch, ["hello"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[expect(clippy::type_complexity, reason = "the pair is the loader's two halves, and both name the type of batch")]
 pub fn build_prefetching_loader<D, C>(
     dataset: D,
     collate: C,
     provider: impl PlanProvider + 'static,
     cache: DiskCache,
     settings: LoaderSettings,
-) -> Result<(PrefetchingLoader<C::Batch>, PrefetchController<C::Batch>), LoaderError>
+) -> Result<LoaderAndController<C::Batch>, LoaderError>
 where
     D: Dataset,
     C: Collate<D::Sample>,

@@ -1,6 +1,5 @@
 //! Objects come whole, once, and whatever the store does.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use planfetch_cache::{CacheErrorKind, CacheSettings};
@@ -236,16 +235,14 @@ fn dropping_the_cache_stops_its_downloads_at_once() {
     let cache = builder(dir.path(), &server).with_settings(settings).build().unwrap();
     let guards: Vec<_> = (0..300).map(|i| cache.prefetch(&format!("s3://data/{i}")).unwrap()).collect();
     eventually("64 downloads hang", || server.counts().requests == 64);
-    let waiting = std::thread::spawn({
-        let cache = Arc::new(cache.clone());
-        move || {
-            let _ = cache.ensure_local_then("s3://data/7", |answer| drop(answer));
-        }
-    });
-    waiting.join().unwrap();
+    // Somebody waits for one of them, and is told.
+    let (answer, answered) = std::sync::mpsc::channel();
+    cache.ensure_local_then("s3://data/7", move |result| answer.send(result.map(drop)).unwrap());
     let started = Instant::now();
     drop(cache);
     drop(guards);
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     assert!(objects(dir.path()).is_empty());
+    let told = answered.recv_timeout(Duration::from_secs(1)).expect("an answer");
+    assert_eq!(told.unwrap_err().kind(), CacheErrorKind::Closed);
 }
