@@ -173,3 +173,35 @@ fn nothing_comes_beyond_the_announced_epochs() {
         assert_eq!(ids, planned(&provider, 4));
     }
 }
+
+#[test]
+fn batches_that_were_dropped_give_their_memory_to_later_ones() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let csv = fixtures::put_photographs(&server, "photos", 40);
+    let index = read_index_csv(csv.as_bytes(), "photos.csv", &CsvSettings::default()).unwrap();
+    let images = ImageSettings { height: 64, width: 64, ..ImageSettings::default() };
+    let plan = SequentialPlanProvider::new(index.len(), 8).unwrap();
+    let (mut loader, _) = build_prefetching_loader(
+        ImageDataset::new(index, images.clone()).unwrap(),
+        ImageCollate::new(&images).unwrap(),
+        plan,
+        open(dir.path(), &server),
+        LoaderSettings { prefetch_factor: 3, ..LoaderSettings::default() },
+    )
+    .unwrap();
+    let mut addresses = std::collections::BTreeSet::new();
+    let mut first = None;
+    for epoch in 0..6 {
+        for batch in &mut loader {
+            let batch = batch.unwrap();
+            addresses.insert(batch.images.as_ptr() as usize);
+            // What is in the memory is the batch, and not what was there before.
+            if batch.step() == 0 {
+                let images = first.get_or_insert_with(|| batch.images.clone());
+                assert_eq!(*images, batch.images, "epoch {epoch}");
+            }
+        }
+    }
+    // Three in the making or ready, one in the loop's hand, and one on its way back.
+    assert!(addresses.len() <= 5, "{} buffers for 30 batches", addresses.len());
+}

@@ -79,7 +79,7 @@ pub fn decode(bytes: &[u8], settings: &DecodeSettings) -> Result<DecodedImage, I
 }
 
 fn decode_jpeg(bytes: &[u8], settings: &DecodeSettings) -> Result<DecodedImage, ImageError> {
-    let failed = |problem: String| ImageError::Decode { format: "JPEG", problem };
+    let failed = |problem: String| ImageError::Decode { format: "JPEG", problem: problem.trim().into() };
     let color_space = match settings.color {
         ColorMode::Rgb => ColorSpace::RGB,
         ColorMode::Gray => ColorSpace::Luma,
@@ -103,7 +103,7 @@ fn decode_jpeg(bytes: &[u8], settings: &DecodeSettings) -> Result<DecodedImage, 
 }
 
 fn decode_png(bytes: &[u8], settings: &DecodeSettings) -> Result<DecodedImage, ImageError> {
-    let failed = |problem: String| ImageError::Decode { format: "PNG", problem };
+    let failed = |problem: String| ImageError::Decode { format: "PNG", problem: problem.trim().into() };
     let reader = ImageReader::with_format(Cursor::new(bytes), ImageFormat::Png);
     let mut decoder = reader.into_decoder().map_err(|error| failed(error.to_string()))?;
     let (width, height) = decoder.dimensions();

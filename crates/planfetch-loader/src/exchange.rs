@@ -139,7 +139,8 @@ impl<B> Exchange<B> {
     }
 
     pub(crate) fn stop(&self) {
-        self.lock().stop();
+        let unwanted = self.lock().stop();
+        drop(unwanted);
         self.for_makers.notify_all();
         self.for_reader.notify_all();
     }

@@ -117,15 +117,21 @@ impl<T> Schedule<T> {
         self.failed = false;
         self.plan = None;
         self.end = end(self.num_epochs, place);
+        self.clear()
+    }
+
+    /// Ends for good, and returns what was ready.
+    pub(crate) fn stop(&mut self) -> Vec<T> {
+        self.stopped = true;
+        self.clear()
+    }
+
+    fn clear(&mut self) -> Vec<T> {
         let ready = std::mem::take(&mut self.ready);
         ready
             .into_values()
             .filter_map(|item| if let Item::Batch(batch, _) = item { Some(batch) } else { None })
             .collect()
-    }
-
-    pub(crate) fn stop(&mut self) {
-        self.stopped = true;
     }
 
     pub(crate) fn add_plan(&mut self, epoch: u64, plan: PlanView) {
@@ -174,7 +180,7 @@ impl<T> Schedule<T> {
 
     /// Takes a batch that has been made, or returns it when it is not wanted any more.
     pub(crate) fn deliver(&mut self, job: &Job, batch: T) -> Option<T> {
-        if job.generation != self.generation {
+        if job.generation != self.generation || self.stopped {
             return Some(batch);
         }
         self.ready.insert(job.number, Item::Batch(batch, job.place));
