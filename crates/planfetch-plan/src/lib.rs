@@ -29,17 +29,46 @@
 //! The same settings, seed and epoch give the same bytes on every platform and in every later version;
 //! golden digests in the tests say so.
 
+mod cursor;
 mod error;
+mod fingerprint;
 mod id;
 mod ids;
+mod matrix;
 mod permutation;
+mod pools;
 mod provider;
+mod rank;
 mod rng;
+mod sampler;
+mod shares;
 mod view;
+mod weights;
+mod world;
 
+pub use crate::cursor::{Cursor, RestoreError};
 pub use crate::error::PlanError;
+pub use crate::fingerprint::{FieldValue, Fingerprint, ParseFingerprintError};
 pub use crate::id::SampleId;
+pub use crate::permutation::{FeistelNetwork, KeyedPermutation};
 pub use crate::provider::PlanProvider;
+pub use crate::provider::balanced::BalancedSubsamplingPlanProvider;
+pub use crate::provider::bucket::BucketPlanProvider;
+pub use crate::provider::concat::ConcatPlanProvider;
+pub use crate::provider::curriculum::{CurriculumOrder, CurriculumPlanProvider, Pacing};
+pub use crate::provider::mixture::{MixtureMode, MixturePlanProvider, MixtureSource};
+pub use crate::provider::repeat::RepeatPlanProvider;
 pub use crate::provider::sequential::SequentialPlanProvider;
 pub use crate::provider::shuffle::ShuffleOncePerEpochPlanProvider;
-pub use crate::view::{BatchIds, BatchIdsIter, PlanDigest, PlanView, PlanViewIter};
+pub use crate::provider::stratified::StreamingStratifiedBatchPlanProvider;
+pub use crate::provider::subset::SubsetPlanProvider;
+pub use crate::provider::weighted::WeightedPlanProvider;
+pub use crate::rank::{RankBatch, RankPlan, RankSlot};
+pub use crate::sampler::PlanBatchSampler;
+pub use crate::view::PlanView;
+pub use crate::view::batch::{BatchIds, BatchIdsIter, IdSlice, PlanViewIter};
+pub use crate::view::digest::PlanDigest;
+pub use crate::view::explain::{Explanation, Provenance};
+pub use crate::view::saved::LoadError;
+pub use crate::world::env::{DetectedWorld, Launcher, WorldError};
+pub use crate::world::{RemainderPolicy, World};
