@@ -25,7 +25,6 @@ use crate::provider::PlanProvider;
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Cursor {
     /// The version of this record: [`Cursor::VERSION`].
     pub version: u32,

@@ -93,6 +93,14 @@ impl KeyedPermutation {
         }
     }
 
+    /// Returns all entries where they are kept as a table.
+    pub(crate) fn as_table(&self) -> Option<&[u16]> {
+        match &self.form {
+            Form::Table(table) => Some(table),
+            Form::Network(_) => None,
+        }
+    }
+
     /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> u64 {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::error::PlanError;
 use crate::ids::{IdVec, IdWidth, with_ids};
+use crate::matrix::Filler;
 use crate::permutation::KeyedPermutation;
 use crate::rng::{Purpose, stream_rng};
 
@@ -123,6 +124,29 @@ impl<'a> ClassStream<'a> {
         // OK because passes are told apart up to 2^64 of them.
         let mut rng = stream_rng(Purpose::ClassPass, self.seed, self.pass as u64, self.class as u64);
         self.permutation.reset(self.range.len() as u64, &mut rng);
+    }
+
+    /// Puts the next samples into `rows`, one into each.
+    ///
+    /// The same as [`next_id`](Self::next_id) for each row, but a table and a pool of 32 bits, which nearly all are,
+    /// are walked without asking for every sample what they are.
+    pub(crate) fn deal<T: IdWidth>(&mut self, mut rows: impl Iterator<Item = usize>, filler: &mut Filler<'_, T>) {
+        let size = self.range.len() as u64;
+        while let Some(row) = rows.next() {
+            filler.put(row, self.next_id());
+            let (Some(table), IdVec::U32(ids)) = (self.permutation.as_table(), &self.pools.ids) else { continue };
+            if size == 1 {
+                continue;
+            }
+            let pool = &ids[self.range.clone()];
+            // OK because the index is at most the pool's size, and an entry below it.
+            let rest = &table[self.index as usize..];
+            // The table goes first, so that at its end no row is taken that has no sample.
+            for (&place, row) in rest.iter().zip(rows.by_ref()) {
+                filler.put(row, u64::from(pool[usize::from(place)]));
+                self.index += 1;
+            }
+        }
     }
 
     /// Returns the next sample.

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use sha2::{Digest, Sha256};
 
 use crate::error::PlanError;
 use crate::id::SampleId;
@@ -19,8 +18,7 @@ use crate::ids::IdVec;
 use crate::permutation::KeyedPermutation;
 use crate::rank::RankPlan;
 use crate::view::batch::{BatchIds, PlanViewIter};
-use crate::view::digest::PlanDigest;
-use crate::view::explain::{Explanation, Provenance};
+use crate::view::explain::Provenance;
 use crate::world::{RemainderPolicy, World};
 
 /// The plan of one epoch: a matrix of sample ids of shape `[num_batches, batch_size]`.
@@ -238,62 +236,6 @@ impl PlanView {
         ids.append(self, 0);
         let rows = Rows::Dense(Arc::new(ids));
         Ok(Self { rows, provenance: self.provenance.clone(), ..*self })
-    }
-
-    /// Returns a hash that two plans share exactly when they hold the same ids in the same batches.
-    ///
-    /// It is the SHA-256 of the words `planfetch plan v1`, the batch size, the number of samples and all ids,
-    /// each as a little-endian 64-bit number, so that it does not depend on how the ids are kept.
-    ///
-    /// Ranks compare digests before step 0 to be sure that they hold the same plan. It reads every id: for a lazy plan
-    /// of 10^9 samples, which takes a minute, compare [`Fingerprint`](crate::Fingerprint)s and epochs instead.
-    #[must_use]
-    pub fn digest(&self) -> PlanDigest {
-        let mut hash = Sha256::new();
-        hash.update(b"planfetch plan v1");
-        // OK because an index fits in 64 bits.
-        hash.update((self.batch_size as u64).to_le_bytes());
-        hash.update(self.num_samples.to_le_bytes());
-        let mut block = Vec::with_capacity(8 * 1_024);
-        for batch in self.iter() {
-            for id in batch {
-                block.extend_from_slice(&id.0.to_le_bytes());
-                if block.len() == block.capacity() {
-                    hash.update(&block);
-                    block.clear();
-                }
-            }
-        }
-        hash.update(&block);
-        PlanDigest(hash.finalize().into())
-    }
-
-    /// Says why the sample at `position` is where it is, or returns `None` where the plan does not reach.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use planfetch_plan::{PlanProvider, SequentialPlanProvider};
-    ///
-    /// let plan = SequentialPlanProvider::new(10, 4)?.plan(0)?;
-    /// assert_eq!(
-    ///     plan.explain(9).expect("within the plan").to_string(),
-    ///     "sample 9 is in slot 1 of step 2: samples come in the order of the index"
-    /// );
-    /// # Ok::<(), planfetch_plan::PlanError>(())
-    /// ```
-    #[must_use]
-    pub fn explain(&self, position: usize) -> Option<Explanation> {
-        if self.num_ids() <= position {
-            return None;
-        }
-        let sample = self.rows.at(position);
-        let (step, slot) = (position / self.batch_size, position % self.batch_size);
-        let reason = match &self.provenance {
-            Some(provenance) => provenance.reason(position, sample),
-            None => "its provider put it there and keeps no reasons".to_owned(),
-        };
-        Some(Explanation { sample, position, step, slot, reason })
     }
 
     /// Returns what one rank of several takes of this plan.

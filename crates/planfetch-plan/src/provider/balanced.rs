@@ -129,9 +129,9 @@ impl BalancedSubsamplingPlanProvider {
         let before = u128::from(epoch) * (shape.full_rows as u128 * self.samples_per_class as u128);
         for class in (0..self.pools.num_classes()).filter(|&class| !self.pools.range(class).is_empty()) {
             stream.enter(class, before);
-            for row in 0..shape.full_rows {
-                (0..self.samples_per_class).for_each(|_| filler.put(row, stream.next_id()));
-            }
+            // A class's samples in the order of the batches, so that none comes again sooner than its class allows.
+            let rows = (0..shape.full_rows).flat_map(|row| std::iter::repeat_n(row, self.samples_per_class));
+            stream.deal(rows, filler);
         }
     }
 }

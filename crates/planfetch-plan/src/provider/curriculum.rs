@@ -7,7 +7,7 @@ use crate::error::PlanError;
 use crate::fingerprint::{FieldValue, Fingerprint};
 use crate::id::SampleId;
 use crate::ids::{IdVec, with_ids};
-use crate::provider::{PlanProvider, check_sizes, kept};
+use crate::provider::{PlanProvider, check_sizes};
 use crate::rng::{Purpose, plan_rng};
 use crate::view::PlanView;
 use crate::view::explain::Provenance;
@@ -238,8 +238,7 @@ impl PlanProvider for CurriculumPlanProvider {
         }
         if self.drop_last {
             // What is dropped depends on it, in another way in each epoch.
-            let all = kept(self.num_samples(), self.batch_size, true);
-            fields.extend([("batch_size", self.batch_size.into()), ("num_ids", all.into())]);
+            fields.push(("batch_size", self.batch_size.into()));
         }
         Fingerprint::of("curriculum", &fields)
     }

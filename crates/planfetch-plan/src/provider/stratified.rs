@@ -122,17 +122,16 @@ impl StreamingStratifiedBatchPlanProvider {
             let full = size - short;
             if let (Some(base), Some(extra)) = (full.checked_div(rows), full.checked_rem(rows)) {
                 for _ in 0..base {
-                    (0..shape.full_rows).for_each(|row| filler.put(row, stream.next_id()));
+                    stream.deal(0..shape.full_rows, filler);
                 }
                 let end = start + extra as usize;
                 let wrapped = end.saturating_sub(shape.full_rows);
-                for &row in order[start..end - wrapped].iter().chain(&order[..wrapped]) {
-                    filler.put(row as usize, stream.next_id());
-                }
+                let arc = order[start..end - wrapped].iter().chain(&order[..wrapped]);
+                stream.deal(arc.map(|&row| row as usize), filler);
                 start = end % shape.full_rows;
             }
             if 0 < shape.short {
-                (0..short).for_each(|_| filler.put(shape.full_rows, stream.next_id()));
+                stream.deal((0..short).map(|_| shape.full_rows), filler);
             }
         }
     }
@@ -181,6 +180,7 @@ impl StreamingStratifiedBatchPlanProvider {
         let mut short = self.shares.rows(self.seed, 1, shape.short as u64, u128::from(epoch), 1);
         let mut stream = ClassStream::new(&self.pools, self.seed);
         let mut extra = Vec::new();
+        let mut marks = vec![0; shape.full_rows.div_ceil(64)];
         for class in 0..self.pools.num_classes() {
             if self.pools.range(class).is_empty() {
                 continue;
@@ -191,11 +191,11 @@ impl StreamingStratifiedBatchPlanProvider {
             extra.clear();
             due.extra.into_iter().for_each(|range| extra.extend_from_slice(&full.order[range]));
             // In the order of the batches, so that a sample comes again no sooner than its class allows.
-            extra.sort_unstable();
-            let mut extra = extra.iter().peekable();
+            sort_rows(&mut extra, &mut marks);
             if due.base == 0 {
-                extra.for_each(|&row| filler.put(row as usize, stream.next_id()));
+                stream.deal(extra.iter().map(|&row| row as usize), filler);
             } else {
+                let mut extra = extra.iter().peekable();
                 for row in 0..shape.full_rows {
                     // OK because rows number fewer than 2^32.
                     let more = u64::from(extra.next_if(|&&next| next as usize == row).is_some());
@@ -206,6 +206,25 @@ impl StreamingStratifiedBatchPlanProvider {
                 let more = due_short.extra.into_iter().map(|range| range.len() as u64).sum::<u64>();
                 (0..due_short.base + more).for_each(|_| filler.put(shape.full_rows, stream.next_id()));
             }
+        }
+    }
+}
+
+/// Sorts distinct rows, by marking them one bit each where they are many. Comparing them took half of an epoch's time.
+/// `marks` has a bit for every row, all clear before and after.
+fn sort_rows(rows: &mut Vec<u32>, marks: &mut [u64]) {
+    if rows.len() < marks.len() {
+        rows.sort_unstable();
+        return;
+    }
+    for row in rows.drain(..) {
+        // OK because a row number fits in an index.
+        marks[row as usize / 64] |= 1 << (row % 64);
+    }
+    for (word, start) in marks.iter_mut().zip((0..).step_by(64)) {
+        while *word != 0 {
+            rows.push(start + word.trailing_zeros());
+            *word &= *word - 1;
         }
     }
 }

@@ -18,8 +18,8 @@ use crate::weights::{AliasTable, WeightTree, quantise};
 /// Without, a sample comes at most once an epoch, heavy ones sooner: each draw is in proportion to the weights of the
 /// samples that are left. A sample of weight 0 never comes.
 ///
-/// Weights are taken as whole multiples of the largest one over 2^32, rounded down but never to 0, so that the draws are exact and the same on
-/// every platform.
+/// Weights are taken as whole multiples of the largest one over `u32::MAX`, rounded down but never to 0, so that the
+/// draws are exact and the same on every platform.
 ///
 /// # Example
 ///
@@ -141,7 +141,7 @@ impl WeightedPlanProvider {
 
     /// Sets whether a sample can come more than once an epoch. Default: true.
     ///
-    /// Without replacement, making a plan of a million samples takes about half a second and 8 bytes a sample on top
+    /// Without replacement, making a plan of a million samples takes about a second, and 8 bytes a sample on top
     /// of the plan; an epoch can't be longer than there are weights above 0, which [`plan`](PlanProvider::plan) checks.
     #[must_use]
     pub fn with_replacement(mut self, replacement: bool) -> Self {

@@ -3,6 +3,37 @@
 use std::fmt;
 
 use crate::id::SampleId;
+use crate::view::PlanView;
+
+impl PlanView {
+    /// Says why the sample at `position` is where it is, or returns `None` where the plan does not reach.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_plan::{PlanProvider, SequentialPlanProvider};
+    ///
+    /// let plan = SequentialPlanProvider::new(10, 4)?.plan(0)?;
+    /// assert_eq!(
+    ///     plan.explain(9).expect("within the plan").to_string(),
+    ///     "sample 9 is in slot 1 of step 2: samples come in the order of the index"
+    /// );
+    /// # Ok::<(), planfetch_plan::PlanError>(())
+    /// ```
+    #[must_use]
+    pub fn explain(&self, position: usize) -> Option<Explanation> {
+        if self.num_ids() <= position {
+            return None;
+        }
+        let sample = self.rows.at(position);
+        let (step, slot) = (position / self.batch_size, position % self.batch_size);
+        let reason = match &self.provenance {
+            Some(provenance) => provenance.reason(position, sample),
+            None => "its provider put it there and keeps no reasons".to_owned(),
+        };
+        Some(Explanation { sample, position, step, slot, reason })
+    }
+}
 
 /// Knows the reasons of a plan. Attached by [`PlanView::with_provenance`](crate::PlanView::with_provenance).
 ///
