@@ -1,5 +1,7 @@
 //! Many sample ids in as few bytes as they need.
 
+use std::fmt;
+
 use rand_chacha::ChaCha8Rng;
 
 use crate::error::PlanError;
@@ -8,7 +10,7 @@ use crate::permutation::shuffle;
 use crate::view::PlanView;
 
 /// A list of sample ids, 32 bits each where the data set is small enough for it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub(crate) enum IdVec {
     U32(Vec<u32>),
     U64(Vec<u64>),
@@ -114,6 +116,13 @@ impl IdVec {
 
 fn fill_ascending<T: IdWidth>(ids: &mut Vec<T>, len: u64) {
     ids.extend((0..len).map(T::from_id));
+}
+
+impl fmt::Debug for IdVec {
+    /// Tells the length alone: a log has no use for millions of ids.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IdVec({})", self.len())
+    }
 }
 
 #[cfg(test)]

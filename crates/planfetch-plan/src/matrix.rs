@@ -23,7 +23,8 @@ impl Shape {
         let (full_rows, short) = (len / batch_size, len % batch_size);
         // Rows are numbered in 32 bits while a plan is made, which halves what that takes.
         if u32::try_from(full_rows).is_err() {
-            let allowed = format!("at least {}, so that {num_ids} samples make fewer than 2^32 batches", len >> 32);
+            let allowed =
+                format!("at least {}, so that {num_ids} samples make fewer than 2^32 batches", (len >> 32) + 1);
             return Err(PlanError::setting("batch_size", batch_size, allowed));
         }
         Ok(Self { batch_size, full_rows, short: if drop_last { 0 } else { short } })

@@ -1,5 +1,6 @@
 //! The samples of each class, and endless streams over them.
 
+use std::fmt;
 use std::ops::Range;
 
 use crate::error::PlanError;
@@ -9,7 +10,6 @@ use crate::permutation::KeyedPermutation;
 use crate::rng::{Purpose, stream_rng};
 
 /// The samples of each class, in ascending order, in one list: built once, shared by all epochs.
-#[derive(Debug)]
 pub(crate) struct Pools {
     ids: IdVec,
     // Invariants: one more than there are classes, ascending, from 0 to the number of ids.
@@ -17,17 +17,23 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// Sorts samples by their labels. It takes one pass to count and one to place.
+    /// Sorts samples by their labels. Classes above the largest label, which are empty, are not kept.
     pub(crate) fn from_labels(labels: &[u32], num_classes: u32) -> Result<Self, PlanError> {
-        // OK because a class number fits in an index, and a slice's length in 64 bits, here and below.
-        let mut offsets = vec![0; num_classes as usize + 1];
-        for (index, &label) in labels.iter().enumerate() {
-            if num_classes <= label {
-                return Err(PlanError::Label { index: index as u64, label, num_classes });
-            }
+        // OK because a slice's length fits in 64 bits.
+        if let Some(index) = labels.iter().position(|&label| num_classes <= label) {
+            return Err(PlanError::Label { index: index as u64, label: labels[index], num_classes });
+        }
+        // OK because a class number fits in an index, and so does one more on every platform with that much memory.
+        let classes = labels.iter().max().map_or(0, |&label| label as usize + 1);
+        let mut offsets = Vec::new();
+        offsets.try_reserve_exact(classes + 1).map_err(|_| {
+            PlanError::setting("num_classes", num_classes, "small enough for a list of all classes in memory")
+        })?;
+        offsets.resize(classes + 1, 0);
+        for &label in labels {
             offsets[label as usize + 1] += 1;
         }
-        for class in 0..num_classes as usize {
+        for class in 0..classes {
             offsets[class + 1] += offsets[class];
         }
         let mut next = offsets.clone();
@@ -83,6 +89,12 @@ impl Pools {
         };
         let offsets: Vec<u64> = self.offsets.iter().map(|&offset| offset as u64).collect();
         crate::fingerprint::Fingerprint::of("classes", &[("ids", ids), ("offsets", offsets.as_slice().into())])
+    }
+}
+
+impl fmt::Debug for Pools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pools({} classes, {} samples)", self.num_classes(), self.num_samples())
     }
 }
 
@@ -177,7 +189,7 @@ mod tests {
     #[test]
     fn pools_hold_each_class_in_ascending_order_also_empty_ones() {
         let pools = Pools::from_labels(&[2, 0, 2, 2, 0], 4).unwrap();
-        assert_eq!(pools.sizes().collect::<Vec<_>>(), [2, 0, 3, 0]);
+        assert_eq!(pools.sizes().collect::<Vec<_>>(), [2, 0, 3]);
         assert_eq!((0..5).map(|place| pools.at(place)).collect::<Vec<_>>(), [1, 4, 0, 2, 3]);
         assert_eq!((pools.class_of(3), pools.class_of(4), pools.class_of(5)), (Some(2), Some(0), None));
     }

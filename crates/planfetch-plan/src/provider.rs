@@ -108,11 +108,17 @@ delegate!(&P, Box<P>, Arc<P>);
 
 /// Checks what every provider is given.
 fn check_sizes(num_samples: u64, batch_size: usize) -> Result<usize, PlanError> {
-    // OK because an index fits in 64 bits.
+    check_batch_size(batch_size)?;
+    check_len(num_samples)
+}
+
+/// Checks that slots can be numbered in 32 bits, from 0.
+pub(crate) fn check_batch_size(batch_size: usize) -> Result<(), PlanError> {
     if batch_size == 0 || u32::try_from(batch_size).is_err() {
+        // OK because an index fits in 64 bits.
         return Err(PlanError::BatchSize { batch_size: batch_size as u64, max: u64::from(u32::MAX) });
     }
-    check_len(num_samples)
+    Ok(())
 }
 
 /// Checks that a plan of `num_ids` ids can be indexed, and returns the number as this platform's index type.

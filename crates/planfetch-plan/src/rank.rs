@@ -36,9 +36,9 @@ pub struct RankPlan {
 impl RankPlan {
     pub(crate) fn new(plan: PlanView, world: World, policy: RemainderPolicy) -> Result<Self, PlanError> {
         world.check()?;
-        let fewest = plan.batch_size().min(plan.num_ids());
         // OK because an index fits in 64 bits. An empty plan has no step in any case.
-        if policy == RemainderPolicy::Drop && 0 < fewest && (plan.batch_size() as u64) < u64::from(world.world_size) {
+        let too_small = (plan.batch_size() as u64) < u64::from(world.world_size);
+        if policy == RemainderPolicy::Drop && too_small && 0 < plan.num_ids() {
             return Err(PlanError::NothingLeft { batch_size: plan.batch_size() as u64, world_size: world.world_size });
         }
         Ok(Self { plan, world, policy })

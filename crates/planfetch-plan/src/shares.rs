@@ -12,16 +12,23 @@
 //! that classes get what they are due over time; and since how many points of an arithmetic progression lie on an arc
 //! can be computed without walking them, any epoch can tell how far each class's stream had come before it.
 
+use std::fmt;
 use std::ops::Range;
 
 use crate::rng::{Purpose, below, stream_rng};
 
 /// The weights of classes or sources.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Shares {
     weights: Vec<u64>,
     // Invariants: the sum of the weights, below 2^63.
     total: u64,
+}
+
+impl fmt::Debug for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Shares({} of {} in all)", self.weights.len(), self.total)
+    }
 }
 
 /// What one class gets in a run of batches.

@@ -16,6 +16,7 @@ use crate::error::PlanError;
 use crate::id::SampleId;
 use crate::ids::IdVec;
 use crate::permutation::KeyedPermutation;
+use crate::provider::{check_batch_size, check_len};
 use crate::rank::RankPlan;
 use crate::view::batch::{BatchIds, PlanViewIter};
 use crate::view::explain::Provenance;
@@ -92,7 +93,7 @@ impl PlanView {
     ///
     /// # Errors
     ///
-    /// [`PlanError::BatchSize`] when `batch_size` is 0, [`PlanError::SampleId`] when an id is not below `num_samples`,
+    /// [`PlanError::BatchSize`] when `batch_size` is 0 or above `u32::MAX`, [`PlanError::SampleId`] when an id is not below `num_samples`,
     /// [`PlanError::Memory`] when there is no memory for them.
     pub fn from_ids(
         ids: impl IntoIterator<Item = u64>,
@@ -136,9 +137,7 @@ impl PlanView {
     }
 
     fn with_rows(rows: Rows, batch_size: usize, num_samples: u64) -> Result<Self, PlanError> {
-        if batch_size == 0 {
-            return Err(PlanError::BatchSize { batch_size: 0, max: u64::from(u32::MAX) });
-        }
+        check_batch_size(batch_size)?;
         Ok(Self { rows, batch_size, num_samples, provenance: None })
     }
 
@@ -231,7 +230,7 @@ impl PlanView {
         if !self.is_lazy() {
             return Ok(self.clone());
         }
-        crate::provider::check_len(self.num_ids() as u64)?;
+        check_len(self.num_ids() as u64)?;
         let mut ids = IdVec::with_capacity(self.num_ids(), self.num_samples)?;
         ids.append(self, 0);
         let rows = Rows::Dense(Arc::new(ids));

@@ -34,7 +34,7 @@ use crate::view::explain::Provenance;
 /// assert_eq!(provider.plan(2)?.num_ids(), 100);
 /// # Ok::<(), planfetch_plan::PlanError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CurriculumPlanProvider {
     difficulty: Arc<[f64]>,
     // Sample ids from the easiest to the hardest.
@@ -187,6 +187,19 @@ impl CurriculumPlanProvider {
     pub fn with_drop_last(mut self, drop_last: bool) -> Self {
         self.drop_last = drop_last;
         self
+    }
+}
+
+impl fmt::Debug for CurriculumPlanProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CurriculumPlanProvider")
+            .field("num_samples", &self.num_samples())
+            .field("pacing", &self.pacing)
+            .field("order", &self.order)
+            .field("batch_size", &self.batch_size)
+            .field("seed", &self.seed)
+            .field("drop_last", &self.drop_last)
+            .finish_non_exhaustive()
     }
 }
 

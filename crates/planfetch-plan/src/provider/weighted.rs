@@ -1,5 +1,6 @@
 //! Samples drawn by weight.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::error::PlanError;
@@ -33,7 +34,7 @@ use crate::weights::{AliasTable, WeightTree, quantise};
 /// assert!((7_200..7_800).contains(&count(2)), "three quarters of the draws");
 /// # Ok::<(), planfetch_plan::PlanError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WeightedPlanProvider {
     weights: Arc<[f64]>,
     draws: Arc<Draws>,
@@ -44,7 +45,6 @@ pub struct WeightedPlanProvider {
     drop_last: bool,
 }
 
-#[derive(Debug)]
 struct Draws {
     quanta: Vec<u32>,
     num_positive: u64,
@@ -162,6 +162,20 @@ impl WeightedPlanProvider {
     }
 }
 
+impl fmt::Debug for WeightedPlanProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeightedPlanProvider")
+            .field("num_samples", &self.num_samples())
+            .field("num_positive", &self.draws.num_positive)
+            .field("batch_size", &self.batch_size)
+            .field("seed", &self.seed)
+            .field("epoch_samples", &self.epoch_len())
+            .field("replacement", &self.replacement)
+            .field("drop_last", &self.drop_last)
+            .finish_non_exhaustive()
+    }
+}
+
 impl PlanProvider for WeightedPlanProvider {
     fn plan(&self, epoch: u64) -> Result<PlanView, PlanError> {
         let len = self.epoch_len();
@@ -214,10 +228,15 @@ impl PlanProvider for WeightedPlanProvider {
     }
 }
 
-#[derive(Debug)]
 struct Drawn {
     weights: Arc<[f64]>,
     replacement: bool,
+}
+
+impl fmt::Debug for Drawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drawn").field("replacement", &self.replacement).finish_non_exhaustive()
+    }
 }
 
 impl Provenance for Drawn {

@@ -198,6 +198,30 @@ fn no_samples_and_one_sample_make_plans() {
 }
 
 #[test]
+fn a_class_too_large_for_a_table_is_streamed_as_any_other() {
+    let labels: Vec<u32> = (0..70_000).map(|sample| u32::from(sample % 1_000 == 0)).collect();
+    let provider = Stratified::new(&labels, 2, 512, 1).unwrap();
+    let mut ids = flat(&provider.plan(3).unwrap());
+    ids.sort_unstable();
+    assert!(ids.into_iter().eq(0..70_000));
+    // Two passes within an epoch, that begins within one.
+    let mut times = vec![0_u32; 70_000];
+    let streaming = provider.with_epoch_samples(140_000).unwrap();
+    flat(&streaming.plan(3).unwrap()).into_iter().for_each(|id| times[id as usize] += 1);
+    assert!(times.into_iter().all(|times| (1..=3).contains(&times)));
+}
+
+#[test]
+fn a_provider_of_many_samples_is_told_in_a_line() {
+    let labels = vec![0; 100_000];
+    let provider = Stratified::new(&labels, u32::MAX, 4, 1).unwrap();
+    let plan = provider.plan(0).unwrap();
+    assert!(format!("{provider:?}").len() < 300 && format!("{plan:?}").len() < 300);
+    // Classes above the largest label cost nothing, and change nothing.
+    assert_eq!(provider.fingerprint(), Stratified::new(&labels, 1, 4, 1).unwrap().fingerprint());
+}
+
+#[test]
 fn wrong_settings_are_errors_that_name_them() {
     let error = Stratified::new(&[0, 1, 5], 5, 4, 1).expect_err("label 5 of 5 classes");
     assert_eq!(error.to_string(), "sample 2 has label 5, but there are 5 classes: labels must lie in 0..5");
