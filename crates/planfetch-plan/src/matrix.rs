@@ -24,7 +24,7 @@ impl Shape {
         // Rows are numbered in 32 bits while a plan is made, which halves what that takes.
         if u32::try_from(full_rows).is_err() {
             let allowed =
-                format!("at least {}, so that {num_ids} samples make fewer than 2^32 batches", (len >> 32) + 1);
+                format!("at least {}, so that {num_ids} samples make fewer than 2^32 batches", (num_ids >> 32) + 1);
             return Err(PlanError::setting("batch_size", batch_size, allowed));
         }
         Ok(Self { batch_size, full_rows, short: if drop_last { 0 } else { short } })

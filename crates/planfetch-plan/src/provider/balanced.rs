@@ -100,7 +100,8 @@ impl BalancedSubsamplingPlanProvider {
         if samples_per_class == 0 {
             return Err(PlanError::setting("samples_per_class", 0, "at least 1"));
         }
-        let batch_size = samples_per_class.saturating_mul(pools.num_non_empty());
+        let too_large = PlanError::BatchSize { batch_size: u64::MAX, max: u64::from(u32::MAX) };
+        let batch_size = samples_per_class.checked_mul(pools.num_non_empty()).ok_or(too_large)?;
         check_sizes(pools.num_samples(), batch_size)?;
         // OK because an index fits in 64 bits.
         let num_batches = (pools.num_samples() / batch_size as u64).max(1);
