@@ -64,6 +64,15 @@ fn the_stream_does_not_depend_on_how_a_uniform_epoch_is_cut() {
     assert_eq!(hashes.len(), 1);
 }
 
+#[cfg(feature = "serde")]
+#[test]
+fn worlds_and_policies_are_the_same_after_a_checkpoint() {
+    let world = World { rank: 3, world_size: 8 };
+    let text = serde_json::to_string(&(world, RemainderPolicy::Pad)).unwrap();
+    assert_eq!(text, r#"[{"rank":3,"world_size":8},"Pad"]"#);
+    assert_eq!(serde_json::from_str::<(World, RemainderPolicy)>(&text).unwrap(), (world, RemainderPolicy::Pad));
+}
+
 proptest! {
     #[test]
     fn every_rank_has_the_same_steps_and_every_policy_keeps_its_word(

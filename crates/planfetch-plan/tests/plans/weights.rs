@@ -113,6 +113,29 @@ proptest! {
 }
 
 #[test]
+fn epochs_and_seeds_give_other_orders() {
+    let weights: Vec<f64> = (0..200).map(f64::from).collect();
+    let weighted = |seed| WeightedPlanProvider::new(&weights, 16, seed).unwrap();
+    let mixture = |seed, mode| {
+        let source = |parts| MixtureSource::new(ShuffleOncePerEpochPlanProvider::new(100, 1, 0).unwrap(), parts);
+        MixturePlanProvider::new(vec![source(1), source(2)], 16, 150, seed).unwrap().with_mode(mode)
+    };
+    let curriculum = |seed| CurriculumPlanProvider::new(&weights, Pacing::All, 16, seed).unwrap();
+    let providers: [&dyn Fn(u64) -> Box<dyn PlanProvider>; 5] = [
+        &|seed| Box::new(weighted(seed)),
+        &|seed| Box::new(weighted(seed).with_replacement(false)),
+        &|seed| Box::new(mixture(seed, MixtureMode::ExactPerBatch)),
+        &|seed| Box::new(mixture(seed, MixtureMode::InExpectation)),
+        &|seed| Box::new(curriculum(seed)),
+    ];
+    for make in providers {
+        let plans = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(seed, epoch)| flat(&check(&make(seed), epoch)));
+        assert_eq!(plans.iter().collect::<BTreeSet<_>>().len(), 4);
+        assert_ne!(make(0).fingerprint(), make(1).fingerprint());
+    }
+}
+
+#[test]
 fn draws_are_in_proportion_to_weights_with_and_without_replacement() {
     let weights = [1.0, 2.0, 0.0, 5.0];
     let provider = WeightedPlanProvider::new(&weights, 100, 11).unwrap();
