@@ -80,7 +80,7 @@ fn measure() -> Result<Vec<Row>, PlanError> {
     let [fill, shuffle_time, stratified_time, streaming_time, balanced_time, lazy_time, weighted_time, once_time] =
         times.map(least);
     let ratio = |time: Duration| time.as_secs_f64() / fill.as_secs_f64();
-    add("fill and shuffle a Vec<u32> of 2 million", millis(fill), "ms", None);
+    add("fill and shuffle a `Vec<u32>` of 2 million", millis(fill), "ms", None);
     add("shuffle plan of 2 million", millis(shuffle_time), "ms", None);
     add("shuffle plan against the Vec", ratio(shuffle_time), "x", Some(2.0));
     add("stratified plan of 2 million over 1,000 classes", millis(stratified_time), "ms", None);
