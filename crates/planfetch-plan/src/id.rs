@@ -13,6 +13,7 @@ use std::fmt;
 /// assert_eq!(labels[SampleId(1).index()], 1);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
 pub struct SampleId(pub u64);
 
 impl SampleId {

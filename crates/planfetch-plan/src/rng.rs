@@ -8,18 +8,46 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub(crate) enum Purpose {
     /// The permutation of [`ShuffleOncePerEpochPlanProvider`](crate::ShuffleOncePerEpochPlanProvider).
     Shuffle = 1,
+    /// The permutation of a lazy shuffle.
+    LazyShuffle = 2,
+    /// The order of one pass over one class, the class being the stream.
+    ClassPass = 3,
+    /// Which batches get one more sample of a class than others.
+    BatchOrder = 4,
+    /// Which slot of its batch a sample is put in.
+    SlotOrder = 5,
+    /// The draws of [`WeightedPlanProvider`](crate::WeightedPlanProvider).
+    Weighted = 6,
+    /// The order of the samples that [`CurriculumPlanProvider`](crate::CurriculumPlanProvider) has opened.
+    Curriculum = 7,
+    /// The order within each bucket, the bucket being the stream.
+    Bucket = 8,
+    /// The order of the batches that the buckets were cut into.
+    BucketBatches = 9,
 }
 
 /// Returns the generator for one purpose of one epoch.
 ///
 /// The three numbers are laid into the 256-bit key of ChaCha8 as they are, so that no two triples share a key.
 pub(crate) fn plan_rng(purpose: Purpose, seed: u64, epoch: u64) -> ChaCha8Rng {
+    ChaCha8Rng::from_seed(plan_key(purpose, seed, epoch))
+}
+
+/// Returns one of 2^64 generators for one purpose of one epoch: the nonce of ChaCha8 is `stream`.
+pub(crate) fn stream_rng(purpose: Purpose, seed: u64, epoch: u64, stream: u64) -> ChaCha8Rng {
+    let mut rng = plan_rng(purpose, seed, epoch);
+    rng.set_stream(stream);
+    rng
+}
+
+/// Returns the key that [`plan_rng`] starts from.
+pub(crate) fn plan_key(purpose: Purpose, seed: u64, epoch: u64) -> [u8; 32] {
     let mut key = [0; 32];
     key[..8].copy_from_slice(b"planview");
     key[8..16].copy_from_slice(&(purpose as u64).to_le_bytes());
     key[16..24].copy_from_slice(&seed.to_le_bytes());
     key[24..].copy_from_slice(&epoch.to_le_bytes());
-    ChaCha8Rng::from_seed(key)
+    key
 }
 
 /// Returns a uniform number in `0..bound`, without bias.

@@ -1,19 +1,36 @@
 //! A plan: which samples an epoch trains on, in which order and in which batches.
 
+pub(crate) mod batch;
+pub(crate) mod digest;
+pub(crate) mod explain;
+pub(crate) mod saved;
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
 
 use crate::error::PlanError;
 use crate::id::SampleId;
 use crate::ids::IdVec;
+use crate::permutation::KeyedPermutation;
+use crate::provider::{check_batch_size, check_len};
+use crate::rank::RankPlan;
+use crate::view::batch::{BatchIds, PlanViewIter};
+use crate::view::explain::Provenance;
+use crate::world::{RemainderPolicy, World};
 
-/// The plan of one epoch: a dense matrix of sample ids of shape `[num_batches, batch_size]`.
+/// The plan of one epoch: a matrix of sample ids of shape `[num_batches, batch_size]`.
 ///
 /// Row `i` is the global batch of step `i`, column `j` is slot `j` of that batch. Only the last row may be shorter.
-/// A clone shares the matrix. Ids take 32 bits each where the data set has at most 2^32 samples, 64 bits else.
+/// The *position* of an id is where it lies in the rows laid end to end: `step * batch_size + slot`.
+///
+/// A *dense* plan holds the matrix; ids take 32 bits each where the data set has at most 2^32 samples, 64 bits else.
+/// A *lazy* one computes each id when asked, by a [`KeyedPermutation`], and takes no more than 128 KiB at any length.
+/// A clone shares what there is. Two plans are equal when they hold the same ids in the same batches, whatever they
+/// are made of.
 ///
 /// # Example
 ///
@@ -27,13 +44,46 @@ use crate::ids::IdVec;
 /// assert!(plan.batch(2).is_none());
 /// # Ok::<(), planfetch_plan::PlanError>(())
 /// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone)]
 pub struct PlanView {
     // Invariant: every id is below `num_samples`.
-    ids: Arc<IdVec>,
+    rows: Rows,
     // Invariant: not 0.
     batch_size: usize,
     num_samples: u64,
+    provenance: Option<Arc<dyn Provenance>>,
+}
+
+/// Where the ids come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Rows {
+    Dense(Arc<IdVec>),
+    /// The first `num_ids` entries of the permutation that belongs to `key`.
+    Permuted {
+        permutation: Arc<KeyedPermutation>,
+        key: [u8; 32],
+        num_ids: usize,
+    },
+}
+
+impl Rows {
+    fn len(&self) -> usize {
+        match self {
+            Self::Dense(ids) => ids.len(),
+            Self::Permuted { num_ids, .. } => *num_ids,
+        }
+    }
+
+    /// Returns the id at `position`, which the caller has checked.
+    fn at(&self, position: usize) -> SampleId {
+        match self {
+            Self::Dense(ids) => ids.at(position),
+            // OK because an index fits in 64 bits.
+            Self::Permuted { permutation, .. } => {
+                SampleId(permutation.at(position as u64).expect("a lazy plan is no longer than its permutation"))
+            }
+        }
+    }
 }
 
 impl PlanView {
@@ -43,13 +93,21 @@ impl PlanView {
     ///
     /// # Errors
     ///
-    /// [`PlanError::BatchSize`] when `batch_size` is 0, [`PlanError::SampleId`] when an id is not below `num_samples`.
+    /// [`PlanError::BatchSize`] when `batch_size` is 0 or above `u32::MAX`, [`PlanError::SampleId`] when an id is not below `num_samples`,
+    /// [`PlanError::Memory`] when there is no memory for them.
     pub fn from_ids(
         ids: impl IntoIterator<Item = u64>,
         batch_size: usize,
         num_samples: u64,
     ) -> Result<Self, PlanError> {
+        let ids = ids.into_iter();
         let mut checked = IdVec::for_data_set(num_samples);
+        // Where the length is known, nothing is allocated that the plan does not keep.
+        if let (low, Some(high)) = ids.size_hint()
+            && low == high
+        {
+            checked = IdVec::with_capacity(low, num_samples)?;
+        }
         for id in ids {
             if num_samples <= id {
                 return Err(PlanError::SampleId { id, num_samples });
@@ -61,10 +119,33 @@ impl PlanView {
 
     /// Makes a plan of ids that are known to be below `num_samples`.
     pub(crate) fn new(ids: IdVec, batch_size: usize, num_samples: u64) -> Result<Self, PlanError> {
-        if batch_size == 0 {
-            return Err(PlanError::BatchSize { batch_size: 0, max: u64::from(u32::MAX) });
-        }
-        Ok(Self { ids: Arc::new(ids), batch_size, num_samples })
+        Self::with_rows(Rows::Dense(Arc::new(ids)), batch_size, num_samples)
+    }
+
+    /// Makes a lazy plan of the first `num_ids` entries of the permutation of `0..num_samples` that belongs to `key`.
+    pub(crate) fn permuted(
+        key: [u8; 32],
+        num_ids: usize,
+        batch_size: usize,
+        num_samples: u64,
+    ) -> Result<Self, PlanError> {
+        let mut permutation = KeyedPermutation::empty();
+        permutation.reset(num_samples, &mut ChaCha8Rng::from_seed(key));
+        // OK because an index fits in 64 bits.
+        debug_assert!(num_ids as u64 <= num_samples, "a lazy plan is no longer than its permutation");
+        Self::with_rows(Rows::Permuted { permutation: Arc::new(permutation), key, num_ids }, batch_size, num_samples)
+    }
+
+    fn with_rows(rows: Rows, batch_size: usize, num_samples: u64) -> Result<Self, PlanError> {
+        check_batch_size(batch_size)?;
+        Ok(Self { rows, batch_size, num_samples, provenance: None })
+    }
+
+    /// Attaches what [`explain`](Self::explain) asks for the reason of an id. It is not part of the plan's identity.
+    #[must_use]
+    pub fn with_provenance(mut self, provenance: Arc<dyn Provenance>) -> Self {
+        self.provenance = Some(provenance);
+        self
     }
 
     /// Returns the number of batches, and so of steps, the short one included.
@@ -82,7 +163,7 @@ impl PlanView {
     /// Returns how many ids the plan holds: the samples that an epoch delivers, repeated ones counted each time.
     #[must_use]
     pub fn num_ids(&self) -> usize {
-        self.ids.len()
+        self.rows.len()
     }
 
     /// Returns the number of samples in the data set that the ids point into.
@@ -92,45 +173,123 @@ impl PlanView {
     }
 
     /// Returns the batch of step `step`, or `None` from [`num_batches`](Self::num_batches) on.
+    ///
+    /// It takes the same few nanoseconds for every step, and copies nothing.
     #[must_use]
     pub fn batch(&self, step: usize) -> Option<BatchIds<'_>> {
         let start = step.checked_mul(self.batch_size)?;
         if self.num_ids() <= start {
             return None;
         }
-        let end = (start + self.batch_size.min(self.num_ids() - start)).min(self.num_ids());
-        Some(BatchIds { ids: &self.ids, range: start..end })
+        Some(BatchIds::new(&self.rows, start..start + self.batch_size.min(self.num_ids() - start)))
+    }
+
+    /// Returns the ids at positions `low..high` of the rows laid end to end, or `None` where the plan does not reach.
+    ///
+    /// Nothing is copied; [`BatchIds::as_slice`] gives the ids of a dense plan as they lie in memory.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_plan::{PlanProvider, SequentialPlanProvider};
+    ///
+    /// let plan = SequentialPlanProvider::new(10, 4)?.plan(0)?;
+    /// assert_eq!(plan.range_flat(3, 6).expect("within the plan").to_vec(), [3, 4, 5].map(planfetch_plan::SampleId));
+    /// assert!(plan.range_flat(3, 11).is_none());
+    /// assert!(plan.range_flat(6, 3).is_none());
+    /// # Ok::<(), planfetch_plan::PlanError>(())
+    /// ```
+    #[must_use]
+    pub fn range_flat(&self, low: usize, high: usize) -> Option<BatchIds<'_>> {
+        (low <= high && high <= self.num_ids()).then(|| BatchIds::new(&self.rows, low..high))
+    }
+
+    /// Returns the id at `position`, which the caller has checked.
+    pub(crate) fn id_at(&self, position: usize) -> SampleId {
+        self.rows.at(position)
     }
 
     /// Returns an iterator over all batches in order.
     pub fn iter(&self) -> PlanViewIter<'_> {
-        PlanViewIter { plan: self, steps: 0..self.num_batches() }
+        PlanViewIter::new(self)
     }
 
-    /// Returns a hash that two plans share exactly when they hold the same ids in the same batches.
-    ///
-    /// It is the SHA-256 of the words `planfetch plan v1`, the batch size, the number of samples and all ids,
-    /// each as a little-endian 64-bit number, so that it does not depend on how the ids are kept.
+    /// Returns whether ids are computed when asked for, rather than held in memory.
     #[must_use]
-    pub fn digest(&self) -> PlanDigest {
-        let mut hash = Sha256::new();
-        hash.update(b"planfetch plan v1");
-        hash.update((self.batch_size as u64).to_le_bytes());
-        hash.update(self.num_samples.to_le_bytes());
-        let mut block = Vec::with_capacity(8 * 1_024);
-        for batch in self.iter() {
-            for id in batch {
-                block.extend_from_slice(&id.0.to_le_bytes());
-                if block.len() == block.capacity() {
-                    hash.update(&block);
-                    block.clear();
-                }
-            }
+    pub fn is_lazy(&self) -> bool {
+        matches!(self.rows, Rows::Permuted { .. })
+    }
+
+    /// Returns the same plan with its matrix in memory, which is the plan itself where it is dense already.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::NumSamples`] when a dense plan of that length can't be indexed on this platform,
+    /// [`PlanError::Memory`] when there is no memory for it.
+    pub fn to_dense(&self) -> Result<Self, PlanError> {
+        if !self.is_lazy() {
+            return Ok(self.clone());
         }
-        hash.update(&block);
-        PlanDigest(hash.finalize().into())
+        check_len(self.num_ids() as u64)?;
+        let mut ids = IdVec::with_capacity(self.num_ids(), self.num_samples)?;
+        ids.append(self, 0);
+        let rows = Rows::Dense(Arc::new(ids));
+        Ok(Self { rows, provenance: self.provenance.clone(), ..*self })
+    }
+
+    /// Returns what one rank of several takes of this plan.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Rank`] when the rank lies outside its world, [`PlanError::NothingLeft`] when `Drop` would leave no
+    /// sample because the global batch has fewer slots than there are ranks.
+    ///
+    /// # Example
+    ///
+    /// Ten samples in global batches of four over three ranks, padded so that every rank has the same:
+    ///
+    /// ```
+    /// use planfetch_plan::{PlanProvider, RemainderPolicy, SequentialPlanProvider, World};
+    ///
+    /// let plan = SequentialPlanProvider::new(10, 4)?.plan(0)?;
+    /// let last = plan.for_rank(World { rank: 2, world_size: 3 }, RemainderPolicy::Pad)?;
+    /// let batch = last.batch(0).expect("step 0");
+    /// assert!(batch.iter().all(|slot| slot.padding));
+    /// assert_eq!(batch.len(), 2);
+    /// # Ok::<(), planfetch_plan::PlanError>(())
+    /// ```
+    pub fn for_rank(&self, world: World, policy: RemainderPolicy) -> Result<RankPlan, PlanError> {
+        RankPlan::new(self.clone(), world, policy)
     }
 }
+
+impl fmt::Debug for PlanView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlanView")
+            .field("num_batches", &self.num_batches())
+            .field("batch_size", &self.batch_size)
+            .field("num_ids", &self.num_ids())
+            .field("num_samples", &self.num_samples)
+            .field("is_lazy", &self.is_lazy())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for PlanView {
+    fn eq(&self, other: &Self) -> bool {
+        if (self.batch_size, self.num_samples, self.num_ids()) != (other.batch_size, other.num_samples, other.num_ids())
+        {
+            return false;
+        }
+        match (&self.rows, &other.rows) {
+            (Rows::Dense(a), Rows::Dense(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Rows::Permuted { key: a, .. }, Rows::Permuted { key: b, .. }) if a == b => true,
+            _ => (0..self.num_ids()).all(|position| self.rows.at(position) == other.rows.at(position)),
+        }
+    }
+}
+
+impl Eq for PlanView {}
 
 impl<'a> IntoIterator for &'a PlanView {
     type Item = BatchIds<'a>;
@@ -141,108 +300,8 @@ impl<'a> IntoIterator for &'a PlanView {
     }
 }
 
-/// The sample ids of one batch, in slot order. Made by [`PlanView::batch`].
-#[derive(Clone)]
-pub struct BatchIds<'a> {
-    ids: &'a IdVec,
-    // Invariant: lies within `ids`.
-    range: Range<usize>,
-}
-
-impl BatchIds<'_> {
-    /// Returns the number of samples in the batch.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.range.len()
-    }
-
-    /// Returns whether the batch holds no sample, which no batch of a plan does.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.range.is_empty()
-    }
-
-    /// Returns the id in slot `slot`, or `None` from [`len`](Self::len) on.
-    #[must_use]
-    pub fn get(&self, slot: usize) -> Option<SampleId> {
-        (slot < self.len()).then(|| self.ids.at(self.range.start + slot))
-    }
-
-    /// Returns the ids in slot order.
-    #[must_use]
-    pub fn to_vec(&self) -> Vec<SampleId> {
-        self.clone().into_iter().collect()
-    }
-}
-
-impl fmt::Debug for BatchIds<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.clone().into_iter().map(|id| id.0)).finish()
-    }
-}
-
-impl<'a> IntoIterator for BatchIds<'a> {
-    type Item = SampleId;
-    type IntoIter = BatchIdsIter<'a>;
-
-    fn into_iter(self) -> BatchIdsIter<'a> {
-        BatchIdsIter(self)
-    }
-}
-
-/// An iterator over the ids of a batch in slot order.
-#[derive(Clone, Debug)]
-#[must_use = "iterators do nothing unless they are consumed"]
-pub struct BatchIdsIter<'a>(BatchIds<'a>);
-
-impl Iterator for BatchIdsIter<'_> {
-    type Item = SampleId;
-
-    fn next(&mut self) -> Option<SampleId> {
-        self.0.range.next().map(|index| self.0.ids.at(index))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.range.size_hint()
-    }
-}
-
-impl ExactSizeIterator for BatchIdsIter<'_> {}
-
-/// An iterator over the batches of a plan. Made by [`PlanView::iter`].
-#[derive(Clone, Debug)]
-#[must_use = "iterators do nothing unless they are consumed"]
-pub struct PlanViewIter<'a> {
-    plan: &'a PlanView,
-    steps: Range<usize>,
-}
-
-impl<'a> Iterator for PlanViewIter<'a> {
-    type Item = BatchIds<'a>;
-
-    fn next(&mut self) -> Option<BatchIds<'a>> {
-        self.steps.next().and_then(|step| self.plan.batch(step))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.steps.size_hint()
-    }
-}
-
-impl ExactSizeIterator for PlanViewIter<'_> {}
-
-/// The SHA-256 of a plan. Made by [`PlanView::digest`]; prints as 64 hexadecimal digits.
-#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct PlanDigest(pub [u8; 32]);
-
-impl fmt::Display for PlanDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for PlanDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PlanDigest({self})")
-    }
+/// The positions of row `step` of a plan of `num_ids` ids, from `from` on.
+pub(crate) fn rest_of_row(from: usize, batch_size: usize, num_ids: usize) -> Range<usize> {
+    let left = batch_size - from % batch_size;
+    from..from + left.min(num_ids - from)
 }

@@ -1,9 +1,13 @@
 //! Samples in the order of the index.
 
+use std::sync::Arc;
+
 use crate::error::PlanError;
+use crate::fingerprint::Fingerprint;
 use crate::ids::IdVec;
-use crate::provider::{PlanProvider, check_sizes};
+use crate::provider::{PlanProvider, check_sizes, kept};
 use crate::view::PlanView;
+use crate::view::explain::OneReason;
 
 /// Every sample once, in the order of the index, the same each epoch: for validation and test.
 ///
@@ -56,11 +60,12 @@ impl SequentialPlanProvider {
 
 impl PlanProvider for SequentialPlanProvider {
     fn plan(&self, _epoch: u64) -> Result<PlanView, PlanError> {
-        let mut ids = IdVec::ascending(self.num_samples);
+        let mut ids = IdVec::ascending(self.num_samples)?;
         if self.drop_last {
             ids.truncate_to_multiple_of(self.batch_size);
         }
-        PlanView::new(ids, self.batch_size, self.num_samples)
+        let reason = OneReason("samples come in the order of the index".to_owned());
+        Ok(PlanView::new(ids, self.batch_size, self.num_samples)?.with_provenance(Arc::new(reason)))
     }
 
     fn num_samples(&self) -> u64 {
@@ -73,5 +78,12 @@ impl PlanProvider for SequentialPlanProvider {
 
     fn seed(&self) -> u64 {
         self.seed
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let num_ids = kept(self.num_samples, self.batch_size, self.drop_last);
+        let fields =
+            [("num_samples", self.num_samples.into()), ("num_ids", num_ids.into()), ("seed", self.seed.into())];
+        Fingerprint::of("sequential", &fields)
     }
 }

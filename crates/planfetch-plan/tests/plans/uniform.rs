@@ -1,25 +1,11 @@
-//! What every plan keeps to, through the public API.
+//! Every sample once: the shuffle, dense and lazy, and the order of the index.
 
 use std::collections::BTreeSet;
 
 use planfetch_plan::{PlanError, PlanProvider, PlanView, SequentialPlanProvider, ShuffleOncePerEpochPlanProvider};
 use proptest::prelude::*;
 
-fn flat(plan: &PlanView) -> Vec<u64> {
-    plan.iter().flatten().map(|id| id.0).collect()
-}
-
-#[test]
-fn order_is_the_same_on_every_platform_and_in_every_version() {
-    // Golden digests, computed by a second implementation in another language. A change here changes the order of every run that is resumed: never regenerate them.
-    let digest =
-        |provider: &dyn PlanProvider, epoch| provider.plan(epoch).expect("valid settings").digest().to_string();
-    let shuffle = ShuffleOncePerEpochPlanProvider::new(10_000, 64, 42).expect("valid settings");
-    assert_eq!(digest(&shuffle, 0), "bd9c284d45bf68d052aaaf0fae0bbad5f1c4c0ebe4eba0cfb96e697a52a5eb68");
-    assert_eq!(digest(&shuffle, 7), "899824860a62c514e923940d6dfa3a1c4624c0c9af43fc2b12b5efaea8a19924");
-    let sequential = SequentialPlanProvider::new(10_000, 64).expect("valid settings");
-    assert_eq!(digest(&sequential, 0), "6f91a516fcc4ed82b3ad5d21e308acc779a7afc31262c46e2d39ba181df2adc7");
-}
+use crate::{check, flat};
 
 #[test]
 fn batch_size_zero_is_an_error_that_names_the_range() {
@@ -41,6 +27,44 @@ fn an_id_beyond_the_data_set_is_an_error_that_names_it() {
         error.to_string(),
         "the plan holds sample id 10, but the data set has 10 samples: ids must lie in 0..10"
     );
+}
+
+// A 32-bit platform can index neither.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn a_dense_plan_without_memory_for_it_is_an_error() {
+    let provider = ShuffleOncePerEpochPlanProvider::new(1 << 58, 64, 0).unwrap();
+    assert_eq!(provider.plan(0), Err(PlanError::Memory { num_ids: 1 << 58 }));
+    let lazy = provider.with_lazy(true).plan(0).unwrap();
+    assert!(lazy.batch(1 << 50).expect("within the plan").into_iter().all(|id| id.0 < 1 << 58));
+    assert!(lazy.to_dense().is_err());
+}
+
+#[test]
+fn a_lazy_plan_of_two_lengths_and_widths_is_its_dense_form() {
+    // A table, the longest table, the shortest network.
+    for n in [1_000, 65_536, 65_537, 100_003] {
+        let provider = ShuffleOncePerEpochPlanProvider::new(n, 1_000, 3).unwrap().with_lazy(true);
+        let lazy = provider.plan(5).unwrap();
+        let dense = lazy.to_dense().unwrap();
+        assert!(lazy.is_lazy() && !dense.is_lazy());
+        assert_eq!(lazy, dense);
+        assert_eq!(lazy.digest(), dense.digest());
+        let mut ids = flat(&lazy);
+        ids.sort_unstable();
+        assert!(ids.into_iter().eq(0..n));
+    }
+}
+
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn a_lazy_plan_beyond_32_bits_gives_ids_in_range_that_differ() {
+    let n = 5_000_000_000;
+    let plan = ShuffleOncePerEpochPlanProvider::new(n, 4_096, 3).unwrap().with_lazy(true).plan(0).unwrap();
+    let ids: BTreeSet<u64> =
+        plan.range_flat(4_000_000_000, 4_000_100_000).unwrap().into_iter().map(|id| id.0).collect();
+    assert_eq!(ids.len(), 100_000);
+    assert!(ids.last() < Some(&n) && Some(&(n - n / 1_000)) < ids.last());
 }
 
 proptest! {
@@ -85,5 +109,31 @@ proptest! {
         prop_assert_eq!(order(seed, epoch), order(seed, epoch));
         prop_assert_ne!(order(seed, epoch), order(seed, epoch.wrapping_add(1)));
         prop_assert_ne!(order(seed, epoch), order(seed.wrapping_add(1), epoch));
+    }
+
+    #[test]
+    fn a_lazy_shuffle_keeps_to_all_that_a_dense_one_does(
+        n in 0_u64..500, batch_size in 1_usize..60, seed: u64, epoch: u64, drop_last: bool
+    ) {
+        let provider = ShuffleOncePerEpochPlanProvider::new(n, batch_size, seed).unwrap().with_drop_last(drop_last);
+        let lazy = check(&provider.clone().with_lazy(true), epoch);
+        prop_assert_eq!(lazy.num_ids(), check(&provider, epoch).num_ids());
+        prop_assert_eq!(&lazy, &lazy.to_dense().unwrap());
+        let ids: BTreeSet<u64> = flat(&lazy).into_iter().collect();
+        prop_assert_eq!(ids.len(), lazy.num_ids());
+    }
+
+    #[test]
+    fn a_range_is_the_ids_between_and_beyond_the_plan_there_is_none(
+        n in 0_u64..300, batch_size in 1_usize..40, low in 0_usize..350, high in 0_usize..350, lazy: bool
+    ) {
+        let plan = ShuffleOncePerEpochPlanProvider::new(n, batch_size, 1).unwrap().with_lazy(lazy).plan(0).unwrap();
+        match plan.range_flat(low, high) {
+            Some(range) => {
+                let ids: Vec<u64> = range.into_iter().map(|id| id.0).collect();
+                prop_assert_eq!(ids, &flat(&plan)[low..high]);
+            }
+            None => prop_assert!(high < low || n < high as u64),
+        }
     }
 }
