@@ -91,6 +91,10 @@ pub(crate) enum Strategy {
     Shuffle,
     /// Every sample once, in the order of the index
     Sequential,
+    /// Every sample once, each batch with the classes in their proportions
+    Stratified,
+    /// Each batch with the same number of samples of each class
+    Balanced,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

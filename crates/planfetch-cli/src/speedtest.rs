@@ -32,11 +32,19 @@ pub(crate) fn run(options: &SpeedtestOptions) -> Result<(), BoxError> {
     let index = select(index, options)?;
 
     let summary = match options.decode {
-        Decode::None => measure(Bytes(index), collate_fn(|sizes: Vec<u64>| sizes.len()), options, cache)?,
+        Decode::None => {
+            measure(&index, Bytes(index.clone()), collate_fn(|sizes: Vec<u64>| sizes.len()), options, cache)?
+        }
         Decode::Image => {
             let images =
                 ImageSettings { height: options.image_size, width: options.image_size, ..ImageSettings::default() };
-            measure(ImageDataset::new(index, images.clone())?, ImageCollate::new(&images)?, options, cache)?
+            measure(
+                &index,
+                ImageDataset::new(index.clone(), images.clone())?,
+                ImageCollate::new(&images)?,
+                options,
+                cache,
+            )?
         }
     };
     drop(temporary);
@@ -69,12 +77,12 @@ fn select(index: SampleIndex, options: &SpeedtestOptions) -> Result<SampleIndex,
 }
 
 fn measure<D: Dataset, C: Collate<D::Sample>>(
+    index: &SampleIndex,
     dataset: D,
     collate: C,
     options: &SpeedtestOptions,
     cache: DiskCache,
 ) -> Result<Summary, BoxError> {
-    let n = dataset.len();
     let settings = LoaderSettings {
         batches_ahead: options.batches_ahead,
         batches_back: options.batches_back,
@@ -85,19 +93,12 @@ fn measure<D: Dataset, C: Collate<D::Sample>>(
     let settings = LoaderSettings { num_workers: options.num_workers.unwrap_or(settings.num_workers), ..settings };
     let before = cache.stats();
     let started = Instant::now();
-    let builder = match options.strategy {
-        Strategy::Shuffle => {
-            let plan = ShuffleOncePerEpochPlanProvider::new(n, options.batch_size, options.seed)?;
-            LoaderBuilder::new(dataset, collate, plan)
-        }
-        Strategy::Sequential => {
-            let plan = SequentialPlanProvider::new(n, options.batch_size)?.with_seed(options.seed);
-            LoaderBuilder::new(dataset, collate, plan)
-        }
-    };
+    let plan = provider(index, options)?;
+    let samples_per_epoch = plan.plan(0)?.num_ids() as u64;
+    let builder = LoaderBuilder::new(dataset, collate, plan);
     let (mut loader, controller) = builder.with_cache(cache.clone()).with_settings(settings).build()?;
 
-    let bar = progress_bar(n.saturating_mul(options.epochs));
+    let bar = progress_bar(samples_per_epoch.saturating_mul(options.epochs));
     let mut latencies = Latencies::default();
     let mut samples = 0;
     for epoch in 0..options.epochs {
@@ -115,6 +116,20 @@ fn measure<D: Dataset, C: Collate<D::Sample>>(
     }
     bar.finish_and_clear();
     Ok(Summary { samples, elapsed: started.elapsed(), latencies, cache: Summary::difference(&cache.stats(), &before) })
+}
+
+/// Returns what makes the order that the options ask for.
+fn provider(index: &SampleIndex, options: &SpeedtestOptions) -> Result<Box<dyn PlanProvider>, BoxError> {
+    let SpeedtestOptions { batch_size, seed, .. } = *options;
+    let (n, labels, classes) = (index.len(), index.labels(), index.num_classes());
+    Ok(match options.strategy {
+        Strategy::Shuffle => Box::new(ShuffleOncePerEpochPlanProvider::new(n, batch_size, seed)?),
+        Strategy::Sequential => Box::new(SequentialPlanProvider::new(n, batch_size)?.with_seed(seed)),
+        Strategy::Stratified => Box::new(StreamingStratifiedBatchPlanProvider::new(labels, classes, batch_size, seed)?),
+        Strategy::Balanced => {
+            Box::new(BalancedSubsamplingPlanProvider::from_batch_size(labels, classes, batch_size, seed)?)
+        }
+    })
 }
 
 fn progress_bar(samples: u64) -> ProgressBar {

@@ -107,6 +107,20 @@ fn an_index_in_the_store_a_part_of_it_and_other_columns() {
 }
 
 #[test]
+fn every_strategy_loads_what_its_plan_holds() {
+    let (tmp, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let csv = fixtures::put_photographs(&server, "photos", 40);
+    let index = tmp.path().join("photos.csv");
+    std::fs::write(&index, csv).unwrap();
+    for (strategy, samples) in [("shuffle", 40), ("sequential", 40), ("stratified", 40), ("balanced", 40)] {
+        let arguments =
+            ["speedtest", index.to_str().unwrap(), "--strategy", strategy, "--batch-size", "8", "--decode", "none"];
+        let summary = stdout(&planfetch(&server, &arguments, tmp.path()));
+        assert!(value(&summary, "samples  ").starts_with(&format!("{samples} in ")), "{strategy}: {summary}");
+    }
+}
+
+#[test]
 fn each_mistake_is_said_in_words() {
     let (tmp, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     let csv = fixtures::put_photographs(&server, "photos", 3);

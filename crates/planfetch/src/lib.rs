@@ -63,6 +63,7 @@
 //! | --- | --- | --- |
 //! | `aws` | yes | `s3://`, through reqwest and rustls |
 //! | `image` | yes | decoding, resizing and collating of JPEG and PNG, in Rust |
+//! | `serde` | no | serialisable cursors and fingerprints of plans |
 
 mod build;
 mod load_index;

@@ -22,5 +22,8 @@ pub use planfetch_loader::{
     PrefetchCoordinator, PrefetchingLoader, SampleContext, VecCollate, collate_fn,
 };
 pub use planfetch_plan::{
-    PlanError, PlanProvider, PlanView, SampleId, SequentialPlanProvider, ShuffleOncePerEpochPlanProvider,
+    BalancedSubsamplingPlanProvider, BucketPlanProvider, ConcatPlanProvider, CurriculumPlanProvider, Cursor,
+    Fingerprint, MixturePlanProvider, PlanBatchSampler, PlanError, PlanProvider, PlanView, RemainderPolicy,
+    RepeatPlanProvider, SampleId, SequentialPlanProvider, ShuffleOncePerEpochPlanProvider,
+    StreamingStratifiedBatchPlanProvider, SubsetPlanProvider, WeightedPlanProvider, World,
 };
