@@ -3,12 +3,13 @@
 //! In one run, round by round, on the same objects behind the same server on this machine:
 //!
 //! - `get`: a bare loop of object_store GETs at the same concurrency, bodies dropped;
-//! - `decode`: decode, resize and collate from memory, on all cores, without a loader;
+//! - `decode`: decode, resize and collate from memory, on all cores (`--num-workers`), without a loader;
 //! - `loader`: a cold epoch through cache and loader.
 //!
 //! The ceiling is the lower of the first two. Server, downloads and decoding share the cores here, so `combined` says
 //! what a loader without any cost of its own could reach: the time of one image is that of a GET and that of a decode,
-//! where both are bound by the processor.
+//! where both are bound by the processor. With `--num-workers 1` on two cores, decoding has one core to itself, and
+//! everything else the other, as where the store is another machine.
 //!
 //! ```text
 //! cargo run --release -p planfetch-benches --bin cold-epoch -- --latency-ms 30
@@ -44,6 +45,12 @@ struct Options {
     /// Files written at once
     #[arg(long, default_value_t = CacheSettings::default().write_concurrency)]
     write_concurrency: usize,
+    /// Threads that talk to the store
+    #[arg(long, default_value_t = CacheSettings::default().io_threads)]
+    io_threads: usize,
+    /// Threads that decode, in the ceiling and in the loader; fewer than the cores leave some to server and downloads
+    #[arg(long, default_value_t = LoaderSettings::default().num_workers)]
+    num_workers: usize,
     /// Batch size
     #[arg(long, default_value_t = 64)]
     batch_size: usize,
@@ -85,6 +92,7 @@ fn main() -> Result<(), BoxError> {
         "latency_ms": options.latency_ms,
         "concurrency": options.concurrency,
         "write_concurrency": options.write_concurrency,
+        "num_workers": options.num_workers,
         "server": if options.folder { "folder" } else { "memory" },
         "cores": std::thread::available_parallelism()?.get(),
         "get_per_s": get.round(),
@@ -144,7 +152,7 @@ fn decode_all(files: &[Vec<u8>], images: &ImageSettings, options: &Options) -> R
     let next = AtomicUsize::new(0);
     let failed = Mutex::new(None::<BoxError>);
     std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+        for _ in 0..options.num_workers {
             scope.spawn(|| {
                 let mut buffer = collate.buffer();
                 let one_batch = |buffer: &mut ImageBatch| -> Result<bool, BoxError> {
@@ -182,6 +190,7 @@ fn load_all(server: &S3Server, index: &SampleIndex, images: &ImageSettings, opti
     let settings = CacheSettings {
         download_concurrency: options.concurrency,
         write_concurrency: options.write_concurrency,
+        io_threads: options.io_threads,
         ..CacheSettings::default()
     };
     let stores = StoreSettings {
@@ -194,7 +203,8 @@ fn load_all(server: &S3Server, index: &SampleIndex, images: &ImageSettings, opti
         DiskCache::builder(dir.path().join("cache")).with_settings(settings).with_store_settings(stores).build()?;
     let plan = ShuffleOncePerEpochPlanProvider::new(index.len(), options.batch_size, 0)?;
     let dataset = ImageDataset::new(index.clone(), images.clone())?;
-    let settings = LoaderSettings { num_epochs: Some(1), ..LoaderSettings::default() };
+    let settings =
+        LoaderSettings { num_workers: options.num_workers, num_epochs: Some(1), ..LoaderSettings::default() };
     let (mut loader, _) = build_prefetching_loader(dataset, ImageCollate::new(images)?, plan, cache, settings)?;
     let mut samples = 0;
     for batch in &mut loader {

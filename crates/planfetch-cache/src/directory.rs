@@ -58,6 +58,7 @@ impl CacheDir {
             fs::write(root_path.join(FORMAT_FILE), FORMAT).map_err(io_error("write to"))?;
         }
         create_private(&root_path.join(OBJECTS)).map_err(io_error("write to"))?;
+        spread(&root_path.join(OBJECTS));
         let found = scan(&root_path.join(OBJECTS)).map_err(io_error("list"))?;
         Ok((Self { root: root_path, _lock: lock }, found))
     }
@@ -100,6 +101,25 @@ fn create_private(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)
+}
+
+/// Asks the file system to lay the folders in `path` far from each other, where it can be asked.
+///
+/// ext4 gives a new file an inode of its folder's block group, and passes over those that were freed in the last five
+/// seconds one by one. A cache that deletes as fast as it downloads would pass over thousands for each file, if all its
+/// folders lay in one group: a file cost 0.7 ms so, and costs 0.1 ms with the folders spread.
+/// Measured on 2026-11-29 with `cold-epoch` under `perf record`.
+fn spread(path: &Path) {
+    // The attribute `T` of chattr: the top of a hierarchy, whose folders have nothing to do with each other.
+    #[cfg(target_os = "linux")]
+    if let Ok(folder) = File::open(path) {
+        use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+        const TOP_OF_HIERARCHY: IFlags = IFlags::from_bits_retain(0x0002_0000);
+        // OK because other file systems know no such thing, and need none.
+        let _ = ioctl_getflags(&folder).and_then(|flags| ioctl_setflags(&folder, flags | TOP_OF_HIERARCHY));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = path;
 }
 
 /// Returns whether the directory is a new one; a directory with foreign files, or of another format, is refused.
