@@ -9,16 +9,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use planfetch::prelude::BoxError;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::options::{Command, Options};
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let level = if options.verbose {
-        tracing_subscriber::filter::LevelFilter::DEBUG
-    } else {
-        tracing_subscriber::filter::LevelFilter::WARN
-    };
+    let level = if options.verbose { LevelFilter::DEBUG } else { LevelFilter::WARN };
     tracing_subscriber::fmt().with_max_level(level).with_writer(stderr).with_ansi(stderr().is_terminal()).init();
     match run(options) {
         Ok(()) => ExitCode::SUCCESS,

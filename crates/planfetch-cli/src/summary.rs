@@ -16,7 +16,9 @@ pub(crate) struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Self {
-        Self { histogram: Histogram::new(3).expect("three digits are allowed"), first: None }
+        // Up to an hour; a histogram without bounds would cut what is recorded to what it holds already.
+        let histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("the bounds are in order");
+        Self { histogram, first: None }
     }
 }
 
@@ -96,6 +98,27 @@ fn bytes(n: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn latencies_are_those_that_were_recorded() {
+        let mut latencies = Latencies::default();
+        for ms in [1, 20, 20, 400] {
+            latencies.record(Duration::from_millis(ms), Duration::from_millis(700 + ms));
+        }
+        let cache = CacheStats::default();
+        let summary = Summary { samples: 40, elapsed: Duration::from_secs(2), latencies, cache }.to_string();
+        for (name, expected) in [
+            ("samples/s", "20.0"),
+            ("batches/s", "2.00"),
+            ("first batch", "701.00 ms"),
+            ("batch latency mean", "110."),
+            ("batch latency p50", "20.0"),
+            ("batch latency p99", "400."),
+        ] {
+            let line = summary.lines().find(|line| line.starts_with(name)).expect(name);
+            assert!(line[20..].starts_with(expected), "{line}");
+        }
+    }
 
     #[test]
     fn bytes_have_the_unit_that_reads_best() {

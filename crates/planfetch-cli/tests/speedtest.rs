@@ -55,6 +55,9 @@ fn photographs_are_measured_and_each_is_downloaded_once() {
         let number: f64 = value(&summary, name).trim_end_matches(" ms").parse().unwrap();
         assert!(0.0 <= number, "{summary}");
     }
+    // The first batch waits for the store, so the mean of eight waits is at least an eighth of its latency.
+    let mean: f64 = value(&summary, "batch latency mean").trim_end_matches(" ms").parse().unwrap();
+    assert!(30.0 / 8.0 <= mean, "{summary}");
     let counts = server.counts();
     assert_eq!(counts.by_path.len(), 200);
     assert!(counts.by_path.values().all(|&n| n == 1), "{counts:?}");
