@@ -67,6 +67,8 @@ fn test() -> bool {
         say("cargo-nextest is not installed; the same tests run by cargo test, which takes longer\n");
         run("tests", "cargo", &["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"], &[])
     };
+    let plan_tests = ["test", "--locked", "--package", "planfetch-plan", "--all-features", "--lib", "--tests"];
+    let tests = tests && run("tests of planfetch-plan with every feature", "cargo", &plan_tests, &[]);
     // Not all features of all crates: those of the default build, which is what the documentation shows.
     tests && run("examples in the documentation", "cargo", &["test", "--workspace", "--locked", "--doc"], &[])
 }
