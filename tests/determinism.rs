@@ -50,6 +50,10 @@ fn ids_and_bytes_do_not_depend_on_workers_window_cache_or_timing() {
         server.inject(FaultRule::every(2, Fault::Latency(Duration::from_millis(latency_ms))));
         let fresh = tempfile::tempdir().unwrap();
         let cache = open(if is_warm { warm.path() } else { fresh.path() }, &server);
+        if is_warm {
+            index.uris().iter().for_each(|uri| drop(cache.ensure_local(&uri).unwrap()));
+        }
+        let before = cache.stats();
         let images = ImageSettings { height: 32, width: 48, ..ImageSettings::default() };
         let dataset = Noisy(ImageDataset::new(index.clone(), images).unwrap());
         let settings = LoaderSettings {
@@ -58,9 +62,11 @@ fn ids_and_bytes_do_not_depend_on_workers_window_cache_or_timing() {
             batches_ahead,
             batches_back: 0,
             prune_every: 1,
+            num_epochs: Some(2),
             ..LoaderSettings::default()
         };
-        let (mut loader, _) = build_prefetching_loader(dataset, VecCollate, provider.clone(), cache, settings).unwrap();
+        let (mut loader, _) =
+            build_prefetching_loader(dataset, VecCollate, provider.clone(), cache.clone(), settings).unwrap();
         let mut hash = Sha256::new();
         for epoch in 0..2 {
             let mut ids = Vec::new();
@@ -71,6 +77,9 @@ fn ids_and_bytes_do_not_depend_on_workers_window_cache_or_timing() {
             }
             assert_eq!(ids, planned(&provider, epoch));
         }
+        let downloaded = cache.stats().objects_downloaded - before.objects_downloaded;
+        // What was warm is found in the first epoch, and what was not is downloaded.
+        assert!(if is_warm { downloaded <= 30 } else { 30 <= downloaded }, "{downloaded} downloads");
         digests.push(hash.finalize());
     }
     assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");

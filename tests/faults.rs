@@ -147,6 +147,55 @@ fn a_panic_in_user_code_is_an_error_of_its_sample() {
     }
 }
 
+/// Panics on the plan of its third epoch.
+#[derive(Debug)]
+struct PanickingProvider(SequentialPlanProvider);
+
+impl PlanProvider for PanickingProvider {
+    fn plan(&self, epoch: u64) -> Result<PlanView, PlanError> {
+        assert_ne!(epoch, 2, "epoch two is unlucky");
+        self.0.plan(epoch)
+    }
+
+    fn num_samples(&self) -> u64 {
+        self.0.num_samples()
+    }
+
+    fn batch_size(&self) -> usize {
+        self.0.batch_size()
+    }
+
+    fn seed(&self) -> u64 {
+        self.0.seed()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        self.0.fingerprint()
+    }
+}
+
+#[test]
+fn a_panic_in_a_plan_provider_is_an_error_of_its_epoch() {
+    for num_workers in [0, 2] {
+        let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+        let index = put_objects(&server, 10);
+        let provider = PanickingProvider(SequentialPlanProvider::new(10, 4).unwrap());
+        let settings = LoaderSettings { num_workers, ..LoaderSettings::default() };
+        let cache = open(dir.path(), &server);
+        let (mut loader, controller) =
+            build_prefetching_loader(Sums(index), VecCollate, provider, cache, settings).unwrap();
+        for _ in 0..2 {
+            assert_eq!((&mut loader).map(Result::unwrap).count(), 3);
+        }
+        let error = loader.next().expect("an error").expect_err("the plan panics");
+        assert!(error.to_string().starts_with("no plan for epoch 2: user code panicked: "), "{error}");
+        assert!(loader.next().is_none());
+        assert!(controller.set_epoch(2).is_err());
+        controller.set_epoch(3).unwrap();
+        assert_eq!((&mut loader).map(Result::unwrap).count(), 3);
+    }
+}
+
 #[test]
 fn after_an_error_the_controller_can_go_on_elsewhere() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());

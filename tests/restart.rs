@@ -70,6 +70,70 @@ fn dropping_the_loader_in_mid_epoch_ends_its_threads_though_the_store_hangs() {
     assert_eq!((stats.objects_downloaded, stats.corrupt_files), (600 - local, 0));
 }
 
+/// Takes 50 ms for each sample.
+struct Slow(Watched);
+
+impl ObjectUris for Slow {
+    fn write_uri(&self, id: SampleId, uri: &mut String) -> bool {
+        self.0.write_uri(id, uri)
+    }
+}
+
+impl Dataset for Slow {
+    type Sample = (u64, u64);
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn get(&self, ctx: &mut SampleContext<'_>) -> Result<(u64, u64), BoxError> {
+        let (_never, wait) = std::sync::mpsc::channel::<()>();
+        let _ = wait.recv_timeout(Duration::from_millis(50));
+        self.0.get(ctx)
+    }
+}
+
+#[test]
+fn neither_dropping_the_loader_nor_going_elsewhere_waits_for_samples_that_are_queued() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let index = put_objects(&server, 600);
+    // A batch takes 200 times 50 ms on two workers: 5 s.
+    let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 200, 1).unwrap();
+    let cache = open(dir.path(), &server);
+    let token = Arc::new(());
+    let dataset = Slow(Watched(Sums(index), Arc::clone(&token)));
+    let settings = LoaderSettings { num_workers: 2, ..LoaderSettings::default() };
+    let (loader, controller) =
+        build_prefetching_loader(dataset, VecCollate, provider, cache.clone(), settings).unwrap();
+    let (_never, wait) = std::sync::mpsc::channel::<()>();
+    while cache.stats().local_files < 200 {
+        let _ = wait.recv_timeout(Duration::from_millis(10));
+    }
+    let started = Instant::now();
+    controller.set_epoch(5).unwrap();
+    let _ = wait.recv_timeout(Duration::from_millis(300));
+    drop(loader);
+    assert!(started.elapsed() < Duration::from_millis(1_300), "{:?}", started.elapsed());
+    assert_eq!(Arc::strong_count(&token), 1, "a thread still holds the data set");
+}
+
+#[test]
+fn a_window_without_bounds_over_little_data_does_not_hold_up_the_end() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let index = put_objects(&server, 12);
+    let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 4, 1).unwrap();
+    let cache = open(dir.path(), &server);
+    let settings = LoaderSettings { batches_ahead: 100_000_000, ..LoaderSettings::default() };
+    let (mut loader, _) = build_prefetching_loader(Sums(index), VecCollate, provider.clone(), cache, settings).unwrap();
+    for epoch in 0..4 {
+        let ids: Vec<_> = (&mut loader).map(|batch| batch.unwrap().ids().to_vec()).collect();
+        assert_eq!(ids, planned(&provider, epoch));
+    }
+    let started = Instant::now();
+    drop(loader);
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+}
+
 #[test]
 fn a_panic_in_the_training_loop_ends_the_loader() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());

@@ -31,7 +31,10 @@ pub(crate) fn write_digits(folder: &Path) -> Result<String, BoxError> {
             image.save(&path)?;
             index.push_str(&format!("file://{},{label}\n", path.to_str().ok_or("the folder's path is not UTF-8")?));
         }
-        fs::write(&index_path, index)?;
+        // Written beside and renamed, so that it is there whole or not at all.
+        let unfinished = folder.join("index.csv.unfinished");
+        fs::write(&unfinished, index)?;
+        fs::rename(&unfinished, &index_path)?;
     }
     Ok(index_path.display().to_string())
 }

@@ -26,6 +26,7 @@ const FEATURES: &[(&str, &[&str])] = &[
     ("planfetch", &["--no-default-features"]),
     ("planfetch", &["--no-default-features", "--features", "aws"]),
     ("planfetch", &["--no-default-features", "--features", "image"]),
+    ("planfetch", &["--all-features"]),
     ("planfetch-cache", &["--no-default-features"]),
     ("planfetch-plan", &["--all-features"]),
 ];

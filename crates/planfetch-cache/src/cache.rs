@@ -19,7 +19,7 @@ use crate::settings::{CacheSettings, StoreSettings};
 use crate::shared::Shared;
 use crate::stats::CacheStats;
 use crate::stores::Stores;
-use crate::table::Table;
+use crate::table::{Hit, Table};
 use crate::uri::ObjectUri;
 
 /// How long dropping a cache waits for files that are being written.
@@ -92,7 +92,7 @@ impl DiskCache {
 
     /// Returns a guard on the object's local file, like [`ensure_local`](Self::ensure_local), without blocking.
     ///
-    /// It may be awaited on any runtime. Dropping the future takes back the request, not a download under way.
+    /// It may be awaited on any runtime. Dropping the future does not take back the request: the object is downloaded.
     ///
     /// # Errors
     ///
@@ -116,9 +116,12 @@ impl DiskCache {
         };
         let hit = shared.update(|table, effects| table.demand(key, uri, Box::new(then), effects));
         match hit {
-            Some((stamp, then)) => {
+            Some((hit, then)) => {
                 shared.counters.hits.add(1);
-                then(Ok(LocalFile::on_disk(Arc::clone(shared), key, stamp)));
+                then(Ok(match hit {
+                    Hit::File(stamp) => LocalFile::on_disk(Arc::clone(shared), key, stamp),
+                    Hit::Memory(bytes) => LocalFile::from_bytes(bytes),
+                }));
             }
             None => shared.counters.misses.add(1),
         }
@@ -255,7 +258,7 @@ impl DiskCacheBuilder {
                 CacheError::with_source(CacheErrorKind::InvalidSetting, "can't start the I/O threads", source)
             })?;
         let table = Table::new(self.settings.download_concurrency, found);
-        let stores = Stores::new(self.stores, self.store_settings);
+        let stores = Stores::new(self.stores, &self.store_settings);
         let shared = Arc::new(Shared::new(dir, stores, self.settings, table, runtime.handle().clone()));
         Ok(DiskCache(Arc::new(Running { shared, runtime: Some(runtime) })))
     }

@@ -186,8 +186,8 @@ fn lock(root: &Path) -> Result<File, CacheError> {
         Err(TryLockError::WouldBlock) => Err(CacheError::new(
             CacheErrorKind::Directory,
             format!(
-                "the cache directory {} is in use, by another process or by another cache of this one; \
-                 clone the cache to share it within a process, or use another directory",
+                "the cache directory {} is in use, by another process, or by another cache of this one or a guard that it \
+                 handed out; clone the cache to share it within a process, or use another directory",
                 root.display()
             ),
         )),

@@ -32,6 +32,7 @@ pub(crate) async fn download(shared: &Arc<Shared>, key: ObjectKey, uri: &str, sa
     let mut body = Body::new();
     loop {
         shared.counters.requests.add(1);
+        let is_resumed = 0 < body.len;
         let failure = match attempt(shared, key, &*store, &path, &mut body).await {
             Ok(()) => {
                 shared.counters.objects_downloaded.add(1);
@@ -40,7 +41,8 @@ pub(crate) async fn download(shared: &Arc<Shared>, key: ObjectKey, uri: &str, sa
             Err(failure) => failure,
         };
         let attempts = retry.attempts();
-        let pause = if failure.is_final() { None } else { retry.next() };
+        // What refuses to resume may well send the whole.
+        let pause = if failure.is_final() && !is_resumed { None } else { retry.next() };
         let Some(pause) = pause else { return Err(failure.into_error(&uri, attempts)) };
         tracing::debug!(uri = uri.uri, attempt = attempts, ?pause, error = %failure.describe(), "download failed, trying again");
         shared.counters.retries.add(1);
@@ -52,6 +54,8 @@ pub(crate) async fn download(shared: &Arc<Shared>, key: ObjectKey, uri: &str, sa
 enum Failure {
     Store(StoreError),
     Stalled(Duration),
+    /// The object is another one than when its download began.
+    Changed,
     /// The body ended early, or went on after its announced end.
     WrongLength {
         expected: u64,
@@ -80,6 +84,7 @@ impl Failure {
         match self {
             Self::Store(error) => innermost(error),
             Self::Stalled(limit) => format!("no byte came for {} s", limit.as_secs_f32()),
+            Self::Changed => "it changed in the store while it was downloaded".into(),
             Self::WrongLength { expected, received } => {
                 format!("the body has {received} bytes where the store announced {expected}")
             }
@@ -122,7 +127,7 @@ impl Failure {
         };
         match self {
             Self::Store(source) => CacheError::with_source(kind, message, source),
-            Self::Stalled(_) | Self::WrongLength { .. } => CacheError::new(kind, message),
+            Self::Stalled(_) | Self::Changed | Self::WrongLength { .. } => CacheError::new(kind, message),
         }
     }
 }
@@ -148,6 +153,13 @@ fn is_client_error(text: &str) -> bool {
     status.and_then(|digits| digits.parse::<u16>().ok()).is_some_and(|n| matches!(n, 400..500) && n != 408 && n != 429)
 }
 
+/// Returns whether the same request may be answered well another time: the server has no time, or was not reached.
+fn is_passing(error: &StoreError) -> bool {
+    let text = innermost(error);
+    let is_refusal_to_resume = text.contains("non-partial response");
+    matches!(error, StoreError::Generic { .. }) && !is_client_error(&text) && !is_refusal_to_resume
+}
+
 /// Makes one request, and appends what comes to `body`.
 async fn attempt(
     shared: &Arc<Shared>,
@@ -164,23 +176,28 @@ async fn attempt(
             ..GetOptions::default()
         },
         _ => {
-            *body = Body::new();
+            body.restart();
             GetOptions::default()
         }
     };
-    let result = match within(limit, store.get_opts(path, resume)).await? {
-        Ok(result) => result,
-        Err(error) => {
-            if matches!(error, StoreError::Precondition { .. } | StoreError::NotModified { .. }) {
-                // The object has changed since the first attempt: the next one begins anew.
-                *body = Body::new();
+    let resumed_etag = resume.if_match.clone();
+    let result = match within(limit, store.get_opts(path, resume)).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(error)) => {
+            if !is_passing(&error) {
+                // The object has changed, or the store knows no ranges: the next attempt asks for the whole.
+                body.restart();
             }
             return Err(Failure::Store(error));
         }
+        Err(stalled) => return Err(stalled),
     };
-    if result.range.start != body.len {
-        // The store sent the whole object instead of the rest.
-        *body = Body::new();
+    if resumed_etag.is_some() && (result.range.start != body.len || result.meta.e_tag != resumed_etag) {
+        // The store sent the whole, or the rest of another object, in spite of what it was asked for.
+        body.restart();
+        if result.range.start != 0 {
+            return Err(Failure::Changed);
+        }
     }
     let expected = result.meta.size;
     body.etag = result.meta.e_tag.clone();
@@ -192,8 +209,16 @@ async fn attempt(
         body.push(shared, key, bytes).await;
     } else {
         let mut stream: BoxStream<'static, _> = result.into_stream();
-        while let Some(chunk) = within(limit, stream.next()).await? {
-            body.push(shared, key, chunk.map_err(Failure::Store)?).await;
+        loop {
+            let chunk = match within(limit, stream.next()).await {
+                Ok(Some(Ok(chunk))) => chunk,
+                Ok(None) => break,
+                // Every byte is here; that the connection did not end well changes nothing.
+                _ if body.len == expected => break,
+                Ok(Some(Err(error))) => return Err(Failure::Store(error)),
+                Err(stalled) => return Err(stalled),
+            };
+            body.push(shared, key, chunk).await;
         }
     }
     if body.len == expected {
@@ -201,7 +226,7 @@ async fn attempt(
     }
     let failure = Failure::WrongLength { expected, received: body.len };
     if expected < body.len {
-        *body = Body::new();
+        body.restart();
     }
     Err(failure)
 }
@@ -233,6 +258,11 @@ struct Spill {
 impl Body {
     fn new() -> Self {
         Self { len: 0, etag: None, chunks: Vec::new(), chunks_len: 0, spill: None, in_memory: false }
+    }
+
+    /// Forgets what has come so far, but not that it has to stay in memory.
+    fn restart(&mut self) {
+        *self = Self { in_memory: self.in_memory, ..Self::new() };
     }
 
     async fn push(&mut self, shared: &Arc<Shared>, key: ObjectKey, chunk: Bytes) {
@@ -288,7 +318,7 @@ impl Body {
             self.chunks.insert(0, bytes.into());
         } else {
             // What was written can't be read: the download begins anew, and stays in memory.
-            *self = Self { in_memory: true, ..Self::new() };
+            self.restart();
         }
     }
 

@@ -56,6 +56,9 @@
 //! | --- | --- | --- |
 //! | `aws` | yes | `s3://`, through reqwest and rustls |
 
+/// The object stores of [`DiskCacheBuilder::with_store`], in the version that it takes.
+pub use object_store;
+
 mod cache;
 mod directory;
 mod download;

@@ -29,9 +29,17 @@ impl LocalFile {
         Self(Place::Disk { shared, key, stamp })
     }
 
-    /// Makes a guard on bytes that could not be written.
-    pub(crate) fn in_memory(bytes: Bytes) -> Self {
-        Self(Place::Memory(bytes))
+    /// Makes a guard on bytes in memory, as the cache does where it can't write, and tests of a data set do.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// let file = planfetch_cache::LocalFile::from_bytes("meow");
+    /// assert_eq!(file.len(), 4);
+    /// assert!(file.path().is_none());
+    /// ```
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Self {
+        Self(Place::Memory(bytes.into()))
     }
 
     /// Returns where the file lies, or `None` where the cache could not write it and holds it in memory.

@@ -113,6 +113,9 @@ pub struct StoreSettings {
     /// The secret key. Default: `AWS_SECRET_ACCESS_KEY`, else the chain of credentials.
     #[serde(skip_serializing)]
     pub secret_access_key: Option<String>,
+    /// The token of temporary keys. Default: `AWS_SESSION_TOKEN`, where the keys come from the environment too.
+    #[serde(skip_serializing)]
+    pub session_token: Option<String>,
     /// Whether requests go unsigned, as public buckets allow. Default: false, or `AWS_SKIP_SIGNATURE`.
     pub anonymous: bool,
     /// Whether an endpoint may be plain `http://`, which shows data to the network. Default: false, or
@@ -127,6 +130,7 @@ impl fmt::Debug for StoreSettings {
             .field("region", &self.region)
             .field("access_key_id", &self.access_key_id.as_ref().map(|_| "***"))
             .field("secret_access_key", &self.secret_access_key.as_ref().map(|_| "***"))
+            .field("session_token", &self.session_token.as_ref().map(|_| "***"))
             .field("anonymous", &self.anonymous)
             .field("allow_http", &self.allow_http)
             .finish()

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -99,33 +100,24 @@ impl Shared {
                 }
                 Effect::Abort(task) => task.abort(),
                 Effect::Remove(key, stamp) => removals.push((key, stamp)),
-                Effect::Answer(waiter, key, outcome) => waiter(match outcome {
-                    Outcome::Stored(stamp) => Ok(LocalFile::on_disk(Arc::clone(self), key, stamp)),
-                    Outcome::Unwritten(bytes) => Ok(LocalFile::in_memory(bytes)),
-                    Outcome::Failed(error) => Err(error),
-                }),
+                Effect::Answer(waiter, key, outcome) => {
+                    let answer = match outcome {
+                        Outcome::Stored(stamp) => Ok(LocalFile::on_disk(Arc::clone(self), key, stamp)),
+                        Outcome::Unwritten(bytes) => Ok(LocalFile::from_bytes(bytes)),
+                        Outcome::Failed(error) => Err(error),
+                    };
+                    // A caller's panic is the caller's: the answers and fetches behind it go on.
+                    if catch_unwind(AssertUnwindSafe(|| waiter(answer))).is_err() {
+                        tracing::error!("a callback of ensure_local_then panicked");
+                    }
+                }
             }
         }
         if !removals.is_empty() {
-            let shared = Arc::clone(self);
             // Where the runtime has ended, the files stay, and the next opening finds them.
-            drop(self.io.spawn_blocking(move || shared.remove_files(removals)));
+            let removal = Removal { shared: Arc::clone(self), files: removals };
+            drop(self.io.spawn_blocking(move || removal.run()));
         }
-    }
-
-    /// Deletes files that nothing keeps. Blocks.
-    fn remove_files(self: &Arc<Self>, removals: Vec<(ObjectKey, Stamp)>) {
-        for (key, stamp) in &removals {
-            // A file that is gone already is what was wanted; any other error leaves a file that is checked before
-            // it is ever handed out again.
-            if let Err(error) = std::fs::remove_file(self.dir.path(*key, *stamp))
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                self.warn("delete from", &error);
-            }
-        }
-        self.counters.evictions.add(removals.len() as u64);
-        self.update(|table, effects| removals.iter().for_each(|(key, _)| table.removed(*key, effects)));
     }
 
     /// Runs what blocks on the disk, with as few others at once as the settings say.
@@ -143,17 +135,17 @@ impl Shared {
 
     /// Says once for each kind of error that objects can't be written, and that reading goes on without the disk.
     pub(crate) fn warn_unwritten(&self, error: &io::Error) {
-        self.warn("write to", error);
+        self.warn("write to", "objects are read from the store into memory", error);
     }
 
-    fn warn(&self, what: &str, error: &io::Error) {
+    fn warn(&self, what: &str, consequence: &str, error: &io::Error) {
         let is_new =
             self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{what} {:?}", error.kind()));
         if is_new {
             tracing::warn!(
                 dir = %self.dir.root().display(),
                 %error,
-                "can't {what} the cache directory; reading goes on from the store"
+                "can't {what} the cache directory; {consequence}"
             );
         }
     }
@@ -167,6 +159,33 @@ impl Shared {
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("dir", &self.dir).field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// Files to delete. However it ends (done, panicked, never run), the table is told, so that nobody waits in vain.
+struct Removal {
+    shared: Arc<Shared>,
+    files: Vec<(ObjectKey, Stamp)>,
+}
+
+impl Removal {
+    /// Deletes the files. Blocks.
+    fn run(self) {
+        for (key, stamp) in &self.files {
+            match std::fs::remove_file(self.shared.dir.path(*key, *stamp)) {
+                Ok(()) => self.shared.counters.evictions.add(1),
+                // It is gone, which is what was wanted.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // It is checked before it is ever handed out again.
+                Err(error) => self.shared.warn("delete from", "files that are not needed stay", &error),
+            }
+        }
+    }
+}
+
+impl Drop for Removal {
+    fn drop(&mut self) {
+        self.shared.update(|table, effects| self.files.iter().for_each(|(key, _)| table.removed(*key, effects)));
     }
 }
 
@@ -218,13 +237,24 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         let (key, ticket, uri): (ObjectKey, Ticket, _) = (self.fetch.key, self.fetch.ticket, &self.fetch.uri);
+        let is_closed = self.shared.is_closed.load(Ordering::Acquire);
         self.shared.update(|table, effects| {
             if !self.is_finished {
-                table.finish(key, ticket, Outcome::Failed(closed(uri)), effects);
+                // Stopped because nobody wants it any more, and then nobody hears this; or ended by the runtime's end
+                // or by a panic, of a registered store for example.
+                let error = if is_closed { closed(uri) } else { broken(uri) };
+                table.finish(key, ticket, Outcome::Failed(error), effects);
             }
             table.slot_freed(effects);
         });
     }
+}
+
+fn broken(uri: &str) -> CacheError {
+    CacheError::new(
+        CacheErrorKind::Unavailable,
+        format!("{uri}: its download broke off; the object store may have panicked"),
+    )
 }
 
 fn closed(uri: &str) -> CacheError {

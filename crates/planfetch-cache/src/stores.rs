@@ -1,5 +1,8 @@
 //! The object stores behind the cache.
 
+#[cfg(feature = "aws")]
+mod s3;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +22,8 @@ const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Stores {
     registered: BTreeMap<String, Arc<dyn ObjectStore>>,
-    settings: StoreSettings,
+    #[cfg(feature = "aws")]
+    s3: s3::S3Config,
     opened: Mutex<BTreeMap<String, Arc<AsyncMutex<Slot>>>>,
 }
 
@@ -31,16 +35,26 @@ enum Slot {
 }
 
 impl Stores {
-    pub(crate) fn new(registered: BTreeMap<String, Arc<dyn ObjectStore>>, settings: StoreSettings) -> Self {
-        Self { registered, settings, opened: Mutex::default() }
+    /// Takes the registered stores, and how others are opened. The environment is read here, once.
+    pub(crate) fn new(registered: BTreeMap<String, Arc<dyn ObjectStore>>, settings: &StoreSettings) -> Self {
+        #[cfg(not(feature = "aws"))]
+        let _ = settings;
+        Self {
+            registered,
+            #[cfg(feature = "aws")]
+            s3: s3::S3Config::new(settings, std::env::vars_os()),
+            opened: Mutex::default(),
+        }
     }
 
     /// Returns what tells two stores apart that share a URI: the endpoint. Registered stores are told apart by URL.
     pub(crate) fn scope(&self, uri: &ObjectUri<'_>) -> &str {
-        match &self.settings.endpoint {
-            Some(endpoint) if uri.scheme == "s3" && !self.registered.contains_key(uri.store_url) => endpoint,
-            _ => "",
+        #[cfg(feature = "aws")]
+        if uri.scheme == "s3" && !self.registered.contains_key(uri.store_url) {
+            return self.s3.endpoint().unwrap_or_default();
         }
+        let _ = uri;
+        ""
     }
 
     /// Says whether the URI's scheme can be served, before anything is queued.
@@ -98,131 +112,9 @@ impl Stores {
         match uri.scheme {
             "file" => Ok(Arc::new(LocalFileSystem::new())),
             #[cfg(feature = "aws")]
-            _ => s3::open(uri, &self.settings).await,
+            _ => self.s3.open(uri).await,
             #[cfg(not(feature = "aws"))]
             _ => unreachable!("`check` lets no other scheme pass"),
-        }
-    }
-}
-
-#[cfg(feature = "aws")]
-mod s3 {
-    //! Opening a bucket of Amazon S3, or of a server that speaks its protocol.
-
-    use std::net::IpAddr;
-
-    use object_store::ClientOptions;
-    use object_store::RetryConfig;
-    use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-    use url::{Host, Url};
-
-    use super::*;
-
-    /// How long the chain of credentials may take: an instance's metadata service answers in milliseconds, and where
-    /// there is none, the connection may hang.
-    const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(5);
-
-    pub(super) async fn open(
-        uri: &ObjectUri<'_>,
-        settings: &StoreSettings,
-    ) -> Result<Arc<dyn ObjectStore>, CacheError> {
-        let bucket = uri.store_url.trim_start_matches("s3://");
-        // Attempts are counted and paced by the cache, which resumes a broken body too and tells an endless stall from
-        // a slow stream; the client's own retries and its limit on the whole request would work against that.
-        let client = ClientOptions::new().with_timeout_disabled().with_connect_timeout(Duration::from_secs(5));
-        let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
-        let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
-        if let Some(region) = &settings.region {
-            builder = builder.with_region(region);
-        }
-        if let Some(id) = &settings.access_key_id {
-            builder = builder.with_access_key_id(id);
-        }
-        if let Some(secret) = &settings.secret_access_key {
-            builder = builder.with_secret_access_key(secret);
-        }
-        if settings.anonymous {
-            builder = builder.with_skip_signature(true);
-        }
-        if let Some(endpoint) = &settings.endpoint {
-            builder = builder.with_endpoint(endpoint);
-        }
-        let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
-        let allow_http = settings.allow_http
-            || std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value == "true" || value == "1")
-            || endpoint.as_deref().is_some_and(is_loopback);
-        if let Some(endpoint) = endpoint {
-            let scheme = Url::parse(&endpoint).map(|url| url.scheme().to_owned()).unwrap_or_default();
-            match &*scheme {
-                "https" => {}
-                "http" if allow_http => {}
-                "http" => {
-                    return Err(CacheError::new(
-                        CacheErrorKind::InvalidSetting,
-                        format!(
-                            "the endpoint {endpoint} is plain http, which shows data to the network; use https, or \
-                             set allow_http (AWS_ALLOW_HTTP=true)"
-                        ),
-                    ));
-                }
-                _ => {
-                    return Err(CacheError::new(
-                        CacheErrorKind::InvalidSetting,
-                        format!("the endpoint {endpoint:?} is no URL; write https://host:port"),
-                    ));
-                }
-            }
-        }
-        let unusable = |source: object_store::Error| {
-            CacheError::with_source(CacheErrorKind::InvalidSetting, format!("can't open {}", uri.store_url), source)
-        };
-        let store = builder.with_client_options(client.with_allow_http(allow_http)).build().map_err(unusable)?;
-        if !settings.anonymous && !std::env::var("AWS_SKIP_SIGNATURE").is_ok_and(|value| value == "true") {
-            check_credentials(uri, &store).await?;
-        }
-        Ok(Arc::new(store))
-    }
-
-    /// Asks for credentials once, so that their absence is said in words and not as a stall of each object.
-    async fn check_credentials(uri: &ObjectUri<'_>, store: &object_store::aws::AmazonS3) -> Result<(), CacheError> {
-        let advice = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or ask anonymously (AWS_SKIP_SIGNATURE=true) \
-                      where the bucket is public";
-        match tokio::time::timeout(CREDENTIALS_TIMEOUT, store.credentials().get_credential()).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(source)) => Err(CacheError::with_source(
-                CacheErrorKind::Denied,
-                format!("no credentials for {}; {advice}", uri.store_url),
-                source,
-            )),
-            Err(_) => Err(CacheError::new(
-                CacheErrorKind::Denied,
-                format!("no credentials for {} within {} s; {advice}", uri.store_url, CREDENTIALS_TIMEOUT.as_secs()),
-            )),
-        }
-    }
-
-    fn is_loopback(endpoint: &str) -> bool {
-        Url::parse(endpoint).is_ok_and(|url| match url.host() {
-            Some(Host::Domain(domain)) => domain == "localhost",
-            Some(Host::Ipv4(ip)) => IpAddr::V4(ip).is_loopback(),
-            Some(Host::Ipv6(ip)) => IpAddr::V6(ip).is_loopback(),
-            None => false,
-        })
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn only_this_machine_is_loopback() {
-            for endpoint in ["http://localhost:9000", "http://127.0.0.1:1", "http://[::1]:1", "http://127.8.8.8"] {
-                assert!(is_loopback(endpoint), "{endpoint}");
-            }
-            for endpoint in ["http://localhost.example.com", "http://10.0.0.1", "http://127.0.0.1.example.com", "", "x"]
-            {
-                assert!(!is_loopback(endpoint), "{endpoint}");
-            }
         }
     }
 }

@@ -48,6 +48,18 @@ pub(crate) struct Fetch {
     pub(crate) existing: Option<Stamp>,
 }
 
+/// What a request finds.
+#[derive(Clone, Debug)]
+pub(crate) enum Hit {
+    /// A file, for which a pin has been counted.
+    File(Stamp),
+    /// Bytes that could not be written.
+    Memory(Bytes),
+}
+
+/// How many bytes that could not be written are kept for those who want them later. Beyond it, nothing is prefetched.
+const MAX_KEPT_BYTES: u64 = 256 << 20;
+
 /// How a fetch ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
@@ -65,6 +77,8 @@ enum State<A> {
     Idle,
     Queued {
         demanded: bool,
+        /// Tells its place in the queue from earlier ones, which are skipped.
+        number: u64,
         existing: Option<Stamp>,
     },
     Fetching {
@@ -74,6 +88,11 @@ enum State<A> {
     },
     Committing {
         ticket: Ticket,
+        existing: Option<Stamp>,
+    },
+    /// It could not be written, and is kept in memory while a prefetch guard is held.
+    Kept {
+        bytes: Bytes,
     },
     Local {
         stamp: Stamp,
@@ -99,6 +118,10 @@ impl<W, A> Entry<W, A> {
     fn new(uri: Arc<str>) -> Self {
         Self { uri, state: State::Idle, waiters: Vec::new(), holds: 0, pins: 0, evict: false }
     }
+
+    fn is_queued_as(&self, number: u64) -> bool {
+        matches!(self.state, State::Queued { number: current, .. } if current == number)
+    }
 }
 
 /// All objects that are local, on their way or wanted.
@@ -106,14 +129,19 @@ impl<W, A> Entry<W, A> {
 pub(crate) struct Table<W, A> {
     // Invariant: an entry that is `Idle` has a hold. Never iterated, so its order decides nothing.
     entries: HashMap<ObjectKey, Entry<W, A>>,
-    // Keys in the order in which their fetches start. May hold keys that are no longer queued; they are skipped.
-    demanded: VecDeque<ObjectKey>,
-    prefetched: VecDeque<ObjectKey>,
+    // Keys in the order in which their fetches start, with the number of their place. May hold places that were given
+    // up or moved; they are skipped.
+    demanded: VecDeque<(ObjectKey, u64)>,
+    prefetched: VecDeque<(ObjectKey, u64)>,
+    next_number: u64,
     running: usize,
     max_running: usize,
     next_ticket: Ticket,
+    /// Files on disk, those that are not trusted yet included.
     local_files: u64,
     local_bytes: u64,
+    kept_bytes: u64,
+    max_kept_bytes: u64,
 }
 
 impl<W, A> Table<W, A> {
@@ -123,11 +151,14 @@ impl<W, A> Table<W, A> {
             entries: HashMap::new(),
             demanded: VecDeque::new(),
             prefetched: VecDeque::new(),
+            next_number: 0,
             running: 0,
             max_running,
             next_ticket: 0,
             local_files: 0,
             local_bytes: 0,
+            kept_bytes: 0,
+            max_kept_bytes: MAX_KEPT_BYTES,
         };
         for (key, stamp) in found {
             // The URI is not stored on disk; whoever asks for the object brings it.
@@ -146,9 +177,9 @@ impl<W, A> Table<W, A> {
         self.local_bytes
     }
 
-    /// Returns whether the object's file is there, though perhaps not checked yet.
+    /// Returns whether the object is here, though its file is perhaps not checked yet.
     pub(crate) fn is_local(&self, key: ObjectKey) -> bool {
-        matches!(self.entries.get(&key), Some(Entry { state: State::Local { .. }, .. }))
+        matches!(self.entries.get(&key), Some(Entry { state: State::Local { .. } | State::Kept { .. }, .. }))
     }
 
     /// Asks for an object at once. A local one is pinned and returned; else the waiter is kept until it is answered.
@@ -158,11 +189,15 @@ impl<W, A> Table<W, A> {
         uri: &str,
         waiter: W,
         effects: &mut Vec<Effect<W, A>>,
-    ) -> Option<(Stamp, W)> {
+    ) -> Option<(Hit, W)> {
         let entry = self.entries.entry(key).or_insert_with(|| Entry::new(uri.into()));
-        if let State::Local { stamp, trusted: true } = entry.state {
-            entry.pins += 1;
-            return Some((stamp, waiter));
+        match &entry.state {
+            State::Local { stamp, trusted: true } => {
+                entry.pins += 1;
+                return Some((Hit::File(*stamp), waiter));
+            }
+            State::Kept { bytes } => return Some((Hit::Memory(bytes.clone()), waiter)),
+            _ => {}
         }
         entry.waiters.push(waiter);
         self.enqueue(key, uri, true);
@@ -205,7 +240,7 @@ impl<W, A> Table<W, A> {
                 self.settle(key, effects);
             }
             // The fetch goes on without a way to stop it, since its file is being renamed or it has ended.
-            Some(State::Committing { ticket: current }) if *current == ticket => {}
+            Some(State::Committing { ticket: current, .. }) if *current == ticket => {}
             // It has ended already.
             _ => {}
         }
@@ -215,7 +250,7 @@ impl<W, A> Table<W, A> {
     pub(crate) fn begin_commit(&mut self, key: ObjectKey, ticket: Ticket) -> bool {
         match self.entries.get_mut(&key) {
             Some(Entry { state: state @ State::Fetching { .. }, .. }) if state.ticket() == Some(ticket) => {
-                *state = State::Committing { ticket };
+                *state = State::Committing { ticket, existing: state.existing() };
                 true
             }
             _ => false,
@@ -229,16 +264,33 @@ impl<W, A> Table<W, A> {
             return;
         }
         let waiters = std::mem::take(&mut entry.waiters);
+        let existing = entry.state.existing();
+        // A fetch that brought no file leaves one that is there as it was: to be checked by whoever wants it next.
+        let is_file_replaced = !matches!(outcome, Outcome::Failed(_));
         entry.state = match &outcome {
             Outcome::Stored(stamp) => {
                 // OK because a machine has memory for fewer requests than 2^32.
                 entry.pins += waiters.len() as u32;
-                self.local_files += 1;
-                self.local_bytes += stamp.len;
                 State::Local { stamp: *stamp, trusted: true }
             }
-            Outcome::Unwritten(_) | Outcome::Failed(_) => State::Idle,
+            Outcome::Unwritten(bytes)
+                if 0 < entry.holds && self.kept_bytes + bytes.len() as u64 <= self.max_kept_bytes =>
+            {
+                self.kept_bytes += bytes.len() as u64;
+                State::Kept { bytes: bytes.clone() }
+            }
+            Outcome::Unwritten(_) => State::Idle,
+            Outcome::Failed(_) => match existing {
+                Some(stamp) => State::Local { stamp, trusted: false },
+                None => State::Idle,
+            },
         };
+        if let (Some(stamp), true) = (existing, is_file_replaced) {
+            self.uncount_file(stamp);
+        }
+        if let Outcome::Stored(stamp) = outcome {
+            self.count_file(stamp);
+        }
         effects.extend(waiters.into_iter().map(|waiter| Effect::Answer(waiter, key, outcome.clone())));
         self.settle(key, effects);
     }
@@ -269,33 +321,36 @@ impl<W, A> Table<W, A> {
         let existing = match entry.state {
             State::Idle => None,
             State::Local { stamp, trusted: false } => Some(stamp),
-            State::Queued { demanded: false, existing } if demand => existing,
+            State::Queued { demanded: false, existing, .. } if demand => existing,
             _ => return,
         };
-        if let State::Local { stamp, .. } = entry.state {
-            self.local_files -= 1;
-            self.local_bytes -= stamp.len;
+        if entry.uri.is_empty() {
+            // It was found on disk, where no URI stands.
             entry.uri = uri.into();
         }
-        entry.state = State::Queued { demanded: demand, existing };
-        if demand { &mut self.demanded } else { &mut self.prefetched }.push_back(key);
+        let number = self.next_number;
+        self.next_number += 1;
+        entry.state = State::Queued { demanded: demand, number, existing };
+        let queue = if demand { &mut self.demanded } else { &mut self.prefetched };
+        queue.push_back((key, number));
+        // Places that were given up are skipped when their turn comes, which may be never: they must not pile up.
+        if 64 + 2 * self.entries.len() < queue.len() {
+            let entries = &self.entries;
+            queue.retain(|(key, number)| entries.get(key).is_some_and(|entry| entry.is_queued_as(*number)));
+        }
     }
 
     fn start_next(&mut self, effects: &mut Vec<Effect<W, A>>) {
         while self.running < self.max_running {
-            let (key, from_demand) = match (self.demanded.pop_front(), &mut self.prefetched) {
-                (Some(key), _) => (key, true),
-                (None, prefetched) => match prefetched.pop_front() {
-                    Some(key) => (key, false),
-                    None => return,
-                },
+            let next = match self.demanded.pop_front() {
+                Some(next) => Some(next),
+                // Where nothing can be written and memory is full, what is prefetched would be thrown away.
+                None if self.max_kept_bytes <= self.kept_bytes => None,
+                None => self.prefetched.pop_front(),
             };
-            let Some(entry) = self.entries.get_mut(&key) else { continue };
-            let State::Queued { demanded, existing } = entry.state else { continue };
-            if demanded != from_demand {
-                // It was moved to the other queue.
-                continue;
-            }
+            let Some((key, number)) = next else { return };
+            let Some(entry) = self.entries.get_mut(&key).filter(|entry| entry.is_queued_as(number)) else { continue };
+            let existing = entry.state.existing();
             let ticket = self.next_ticket;
             self.next_ticket += 1;
             self.running += 1;
@@ -322,16 +377,20 @@ impl<W, A> Table<W, A> {
                     effects.extend(abort.take().map(Effect::Abort));
                 }
                 match existing {
-                    // The file may be half checked, or gone; it is checked again when it is wanted.
+                    // The file may be half checked; it is checked again when it is wanted.
                     Some(stamp) => {
                         entry.state = State::Local { stamp, trusted: false };
-                        self.count_file(stamp);
                         self.settle_local(key, effects);
                     }
                     None => {
                         self.entries.remove(&key);
                     }
                 }
+            }
+            State::Kept { bytes } => {
+                self.kept_bytes -= bytes.len() as u64;
+                self.entries.remove(&key);
+                self.start_next(effects);
             }
             State::Local { .. } => self.settle_local(key, effects),
             // `finish` and `removed` settle it.
@@ -344,8 +403,7 @@ impl<W, A> Table<W, A> {
         if let (State::Local { stamp, .. }, true) = (&entry.state, entry.evict) {
             let stamp = *stamp;
             entry.state = State::Removing;
-            self.local_files -= 1;
-            self.local_bytes -= stamp.len;
+            self.uncount_file(stamp);
             effects.push(Effect::Remove(key, stamp));
         }
     }
@@ -354,12 +412,27 @@ impl<W, A> Table<W, A> {
         self.local_files += 1;
         self.local_bytes += stamp.len;
     }
+
+    fn uncount_file(&mut self, stamp: Stamp) {
+        self.local_files -= 1;
+        self.local_bytes -= stamp.len;
+    }
 }
 
 impl<A> State<A> {
     fn ticket(&self) -> Option<Ticket> {
         match self {
-            Self::Fetching { ticket, .. } | Self::Committing { ticket } => Some(*ticket),
+            Self::Fetching { ticket, .. } | Self::Committing { ticket, .. } => Some(*ticket),
+            _ => None,
+        }
+    }
+
+    /// Returns the file that was there before the fetch.
+    fn existing(&self) -> Option<Stamp> {
+        match self {
+            Self::Queued { existing, .. } | Self::Fetching { existing, .. } | Self::Committing { existing, .. } => {
+                *existing
+            }
             _ => None,
         }
     }

@@ -10,7 +10,7 @@ use crate::summary::{Latencies, Summary};
 
 /// Reads the index, runs epochs over it, and prints what was measured.
 pub(crate) fn run(options: &SpeedtestOptions) -> Result<(), BoxError> {
-    // Removed when this function is left, whichever way.
+    // Removed when this function is left, by an error too.
     let (temporary, dir) = match &options.cache_dir {
         Some(dir) => (None, dir.clone()),
         None => {

@@ -107,11 +107,11 @@ impl Collate<ImageSample> for ImageCollate {
             values.resize(len * self.values_per_image(), 0.0);
             buffer.images = Array4::from_shape_vec(shape, values).expect("the vector was given the shape's length");
         }
-        if buffer.labels.len() != len {
+        if buffer.labels.len() != len || !buffer.labels.is_standard_layout() {
             buffer.labels = Array1::zeros(len);
         }
         let pixels = buffer.images.as_slice_mut().expect("it is in standard layout");
-        let labels = buffer.labels.as_slice_mut().expect("a vector made by zeros is in standard layout");
+        let labels = buffer.labels.as_slice_mut().expect("it is in standard layout");
         // An image without a pixel has an empty slot.
         let chunks = pixels.chunks_exact_mut(self.values_per_image().max(1));
         chunks.zip(labels).map(|(pixels, label)| ImageSlot { pixels, label }).collect()

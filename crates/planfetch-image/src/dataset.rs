@@ -1,6 +1,6 @@
 //! A data set of images.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 use planfetch_index::SampleIndex;
 use planfetch_loader::{BoxError, Dataset, ObjectUris, SampleContext};
@@ -13,7 +13,7 @@ use crate::settings::ImageSettings;
 
 thread_local! {
     /// The bytes of the file that is being decoded.
-    static FILE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static FILE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// One image for each row of an index, decoded and resized as the settings say.
@@ -65,10 +65,14 @@ impl Dataset for ImageDataset {
 
     fn get(&self, ctx: &mut SampleContext<'_>) -> Result<ImageSample, BoxError> {
         let file = ctx.file().ok_or("an image needs a local file")?;
-        let image = FILE.with_borrow_mut(|bytes| -> Result<DecodedImage, BoxError> {
-            file.read_into(bytes)?;
-            Ok(decode(bytes, &self.settings.decode)?)
-        })?;
+        // Taken out and not borrowed: a library that is called here may run another sample on this thread.
+        let mut bytes = FILE.take();
+        let image = file
+            .read_into(&mut bytes)
+            .map_err(BoxError::from)
+            .and_then(|()| decode(&bytes, &self.settings.decode).map_err(BoxError::from));
+        FILE.set(bytes);
+        let image = image?;
         let image = resize(image, self.settings.height, self.settings.width)?;
         let label = self.index.label(ctx.id().index()).ok_or("the sample has no label")?;
         Ok(ImageSample { image, label: i64::from(label) })

@@ -80,23 +80,28 @@ pub fn decode(bytes: &[u8], settings: &DecodeSettings) -> Result<DecodedImage, I
 
 fn decode_jpeg(bytes: &[u8], settings: &DecodeSettings) -> Result<DecodedImage, ImageError> {
     let failed = |problem: String| ImageError::Decode { format: "JPEG", problem: problem.trim().into() };
-    let color_space = match settings.color {
-        ColorMode::Rgb => ColorSpace::RGB,
-        ColorMode::Gray => ColorSpace::Luma,
-    };
     // Strict, so that a file cut short is an error and not an image that is gray from some row on.
     let options = DecoderOptions::default()
         .set_strict_mode(true)
         .set_max_width(usize::from(u16::MAX))
         .set_max_height(usize::from(u16::MAX))
-        .jpeg_set_out_colorspace(color_space);
+        .jpeg_set_out_colorspace(ColorSpace::RGB);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
     decoder.decode_headers().map_err(|error| failed(error.to_string()))?;
     let info = decoder.info().ok_or_else(|| failed("it has no frame header".into()))?;
     let (width, height) = (usize::from(info.width), usize::from(info.height));
     check_size(width as u64, height as u64, settings)?;
     let orientation = decoder.exif().and_then(|exif| Orientation::from_exif_chunk(exif));
-    let pixels = decoder.decode().map_err(|error| failed(error.to_string()))?;
+    // Of these two the decoder gives the brightness as it is stored; of all others, gray is made of RGB.
+    let has_luma = matches!(decoder.input_colorspace(), Some(ColorSpace::YCbCr | ColorSpace::Luma));
+    let is_luma = settings.color == ColorMode::Gray && has_luma;
+    if is_luma {
+        decoder.set_options(options.jpeg_set_out_colorspace(ColorSpace::Luma));
+    }
+    let mut pixels = decoder.decode().map_err(|error| failed(error.to_string()))?;
+    if settings.color == ColorMode::Gray && !is_luma {
+        pixels = pixels.chunks_exact(3).map(|pixel| luma([pixel[0], pixel[1], pixel[2]])).collect();
+    }
     let image = DecodedImage::new(pixels, height, width, settings.color)
         .ok_or_else(|| failed("it has another number of pixels than its header says".into()))?;
     turn(image, orientation, settings)

@@ -25,6 +25,9 @@
 //! applied, as Pillow's `exif_transpose` and `convert("RGB")` do. A file that is damaged, or claims more pixels than
 //! allowed, is an error: no pixel is invented.
 
+/// The arrays of [`ImageBatch`], in the version that it uses.
+pub use ndarray;
+
 mod collate;
 mod dataset;
 mod decode;

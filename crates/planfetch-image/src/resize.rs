@@ -1,6 +1,6 @@
 //! Images of another size.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
@@ -11,7 +11,7 @@ use crate::settings::ColorMode;
 
 thread_local! {
     /// Holds the resizer's tables and intermediate rows, which are the same for images of the same size.
-    static RESIZER: RefCell<Resizer> = RefCell::new(Resizer::new());
+    static RESIZER: Cell<Resizer> = Cell::new(Resizer::new());
 }
 
 /// Resizes an image to `height` by `width` pixels, without keeping its aspect ratio.
@@ -51,9 +51,11 @@ pub fn resize(image: DecodedImage, height: usize, width: usize) -> Result<Decode
         .map_err(|error| failed(error.to_string()))?;
     let mut target = Image::new(side(width)?, side(height)?, pixel_type);
     let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
-    RESIZER
-        .with_borrow_mut(|resizer| resizer.resize(&source, &mut target, &options))
-        .map_err(|error| failed(error.to_string()))?;
+    // Taken out and not borrowed: the library may run another sample on this thread.
+    let mut resizer = RESIZER.take();
+    let resized = resizer.resize(&source, &mut target, &options);
+    RESIZER.set(resizer);
+    resized.map_err(|error| failed(error.to_string()))?;
     DecodedImage::new(target.into_vec(), height, width, image.color())
         .ok_or_else(|| failed("the resizer returned another number of pixels".into()))
 }

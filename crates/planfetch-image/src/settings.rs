@@ -12,6 +12,7 @@ pub const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 /// Which channels an image has.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ColorMode {
     /// Red, green and blue.
     #[default]

@@ -106,6 +106,40 @@ fn jpegs_come_out_close_to_what_went_in() {
 }
 
 #[test]
+fn jpegs_of_every_colour_space_become_rgb_and_gray() {
+    // Made by `tests/data/make.py`, with what Pillow makes of them.
+    let files = [
+        (
+            "progressive",
+            include_bytes!("data/progressive.jpg").as_slice(),
+            include_bytes!("data/progressive.rgb.png").as_slice(),
+            include_bytes!("data/progressive.gray.png").as_slice(),
+        ),
+        (
+            "rgb",
+            include_bytes!("data/rgb.jpg"),
+            include_bytes!("data/rgb.rgb.png"),
+            include_bytes!("data/rgb.gray.png"),
+        ),
+        (
+            "cmyk",
+            include_bytes!("data/cmyk.jpg"),
+            include_bytes!("data/cmyk.rgb.png"),
+            include_bytes!("data/cmyk.gray.png"),
+        ),
+    ];
+    for (name, jpeg, in_rgb, in_gray) in files {
+        for (settings, expected) in [(rgb(), in_rgb), (gray(), in_gray)] {
+            let expected = decode(expected, &settings).unwrap();
+            let decoded = decode(jpeg, &settings).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!((decoded.height(), decoded.width()), (24, 40));
+            let difference = mean_difference(decoded.pixels(), expected.pixels());
+            assert!(difference < 2.0, "{name} as {:?}: {difference}", settings.color);
+        }
+    }
+}
+
+#[test]
 fn the_exif_orientation_is_applied_unless_it_is_turned_off() {
     let image = DynamicImage::from(gradient(48, 32));
     let upright = jpeg(&image);

@@ -1,6 +1,7 @@
 //! Making one batch: asks for its objects, has the workers decode what is there, and puts samples into their slots.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -32,6 +33,8 @@ pub(crate) struct Assembler<D: Dataset, C: Collate<D::Sample>> {
     /// `None` decodes on the thread that asks for a batch.
     pub(crate) workers: Option<Arc<ThreadPool>>,
     pub(crate) counters: Arc<Counters>,
+    /// The generation that is wanted now.
+    pub(crate) wanted: Arc<AtomicU64>,
     pub(crate) seed: u64,
     pub(crate) events: (Sender<Event>, Receiver<Event>),
     /// Batches that the training loop is done with.
@@ -82,10 +85,13 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
                 problem: format!("Collate::slots returned {} slots for {} samples", slots.len(), ids.len()),
             });
         }
+        // Files that came for a batch that was given up would stay pinned here.
+        self.events.1.try_iter().for_each(drop);
         let maker = Maker {
             dataset: &*self.dataset,
             collate: &*self.collate,
             counters: &self.counters,
+            wanted: &self.wanted,
             seed: self.seed,
             job,
             ids: &ids,
@@ -101,6 +107,9 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
             None => self.drain(job, &ids, slots, |slot, file, place| maker.make(slot, file, place)),
         };
         // The scope has ended, and with it every sample that was started.
+        if !maker.is_wanted() {
+            return Ok(false);
+        }
         let failed = maker.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
         match (came, failed) {
             (Came::All, None) => Ok(true),
@@ -187,6 +196,7 @@ struct Maker<'a, D, C> {
     dataset: &'a D,
     collate: &'a C,
     counters: &'a Counters,
+    wanted: &'a AtomicU64,
     seed: u64,
     job: &'a Job,
     ids: &'a [SampleId],
@@ -195,17 +205,20 @@ struct Maker<'a, D, C> {
 }
 
 impl<D: Dataset, C: Collate<D::Sample>> Maker<'_, D, C> {
+    /// Returns whether the batch is still wanted.
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) <= self.job.generation
+    }
+
     fn make(&self, slot: usize, file: Option<LocalFile>, place: C::Slot<'_>) {
+        // What was queued for a batch that is not wanted any more would hold up the next one, or the loader's end.
+        if !self.is_wanted() {
+            return;
+        }
         let started = Instant::now();
         let Job { place: at, plan, .. } = self.job;
-        let mut ctx = SampleContext {
-            id: self.ids[slot],
-            epoch: at.epoch,
-            position: at.step as u64 * plan.batch_size() as u64 + slot as u64,
-            seed: self.seed,
-            file: file.as_ref(),
-            rng: None,
-        };
+        let position = at.step as u64 * plan.batch_size() as u64 + slot as u64;
+        let mut ctx = SampleContext::new(self.ids[slot], file.as_ref(), self.seed, at.epoch, position);
         let made = catch_unwind(AssertUnwindSafe(|| {
             let sample = self.dataset.get(&mut ctx)?;
             self.collate.put(sample, place)

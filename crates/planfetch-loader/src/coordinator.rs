@@ -58,6 +58,8 @@ pub struct PrefetchCoordinator {
     plans: VecDeque<Segment>,
     // Invariant: one entry for each step that the window has asked for and not given up, in order.
     held: VecDeque<Vec<PrefetchGuard>>,
+    /// What a window before this one held.
+    leaving: Vec<PrefetchGuard>,
     /// The next step that the reader takes, counted through over all plans.
     cursor: u64,
     uri: String,
@@ -95,6 +97,7 @@ impl PrefetchCoordinator {
             window: Window::new(batches_back, batches_ahead, prune_every, 0),
             plans: VecDeque::new(),
             held: VecDeque::new(),
+            leaving: Vec::new(),
             cursor: 0,
             uri: String::new(),
         }
@@ -109,22 +112,17 @@ impl PrefetchCoordinator {
 
     /// Sets the plan that the reader takes next, from step `step` on. See [`set_plan`](Self::set_plan).
     pub fn set_plan_at(&mut self, plan: PlanView, step: usize) {
-        let held = std::mem::take(&mut self.held);
-        self.plans = VecDeque::from([Segment { plan, start: 0 }]);
-        self.cursor = step as u64;
-        self.window = Window::new(self.batches_back, self.batches_ahead, self.prune_every, self.cursor);
-        if !held.is_empty() {
-            // What both windows want is asked for before it is given up, so that it is neither deleted nor cancelled.
-            self.follow();
-            PrefetchGuard::evict_all(held.into_iter().flatten());
+        let is_primed = !self.held.is_empty();
+        self.move_to(plan, step);
+        if is_primed {
+            self.prime();
         }
     }
 
     /// Sets the plan that follows the last one known, so that the window can go on into it.
     pub fn set_next_plan(&mut self, plan: PlanView) {
-        let start = self.plans.back().map_or(0, Segment::end);
-        self.plans.push_back(Segment { plan, start });
-        self.follow();
+        self.add_plan(plan);
+        self.prime();
     }
 
     /// Returns whether the window reaches beyond the end of the last plan known.
@@ -135,30 +133,55 @@ impl PrefetchCoordinator {
 
     /// Begins to download the steps ahead of the reader.
     pub fn prime(&mut self) {
-        self.follow();
+        while self.follow(usize::MAX) {}
     }
 
     /// Takes note that the reader has taken the batch of step `step` of its plan, and moves the window behind it.
     pub fn on_batch_yielded(&mut self, step: usize) {
-        let Some(current) = self.plans.front() else { return };
-        self.cursor = current.start + step as u64 + 1;
-        self.follow();
+        self.move_past(step);
+        self.prime();
     }
 
     /// Takes note that the reader has reached the end of its plan and goes on with the one that was set as the next.
     pub fn start_next_plan(&mut self) {
+        self.move_to_next_plan();
+        self.prime();
+    }
+
+    /// Moves the reader to a step of another plan; the window follows by [`follow`](Self::follow).
+    pub(crate) fn move_to(&mut self, plan: PlanView, step: usize) {
+        // What the old window held is given up when the new one has been asked for, so that what both want is neither
+        // deleted nor cancelled.
+        self.leaving.extend(self.held.drain(..).flatten());
+        self.plans = VecDeque::from([Segment { plan, start: 0 }]);
+        self.cursor = step as u64;
+        self.window = Window::new(self.batches_back, self.batches_ahead, self.prune_every, self.cursor);
+    }
+
+    pub(crate) fn add_plan(&mut self, plan: PlanView) {
+        let start = self.plans.back().map_or(0, Segment::end);
+        self.plans.push_back(Segment { plan, start });
+    }
+
+    pub(crate) fn move_past(&mut self, step: usize) {
+        if let Some(current) = self.plans.front() {
+            self.cursor = current.start + step as u64 + 1;
+        }
+    }
+
+    pub(crate) fn move_to_next_plan(&mut self) {
         if 1 < self.plans.len() {
             self.plans.pop_front();
         }
         if let Some(current) = self.plans.front() {
             self.cursor = current.start;
         }
-        self.follow();
     }
 
-    fn follow(&mut self) {
-        let Some(last) = self.plans.back() else { return };
-        let moves = self.window.advance(self.cursor, last.end());
+    /// Moves the window behind the reader, by at most `max_steps` steps, and returns whether it is not there yet.
+    pub(crate) fn follow(&mut self, max_steps: usize) -> bool {
+        let Some(last) = self.plans.back() else { return false };
+        let moves = self.window.advance(self.cursor, last.end(), max_steps);
         for step in moves.enter {
             let guards = self.ask_for(step);
             self.held.push_back(guards);
@@ -166,6 +189,10 @@ impl PrefetchCoordinator {
         // OK because the window gives up only steps that it has asked for, and those are held.
         let leaving = self.held.drain(..(moves.leave.end - moves.leave.start) as usize);
         PrefetchGuard::evict_all(leaving.flatten());
+        if !moves.is_behind {
+            PrefetchGuard::evict_all(self.leaving.drain(..));
+        }
+        moves.is_behind
     }
 
     fn ask_for(&mut self, step: u64) -> Vec<PrefetchGuard> {

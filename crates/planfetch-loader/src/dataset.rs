@@ -78,12 +78,32 @@ pub trait Dataset: ObjectUris + 'static {
 /// What a [`Dataset`] is told about the sample that it is asked for.
 #[derive(Debug)]
 pub struct SampleContext<'a> {
-    pub(crate) id: SampleId,
-    pub(crate) epoch: u64,
-    pub(crate) position: u64,
-    pub(crate) seed: u64,
-    pub(crate) file: Option<&'a LocalFile>,
-    pub(crate) rng: Option<ChaCha8Rng>,
+    id: SampleId,
+    epoch: u64,
+    position: u64,
+    seed: u64,
+    file: Option<&'a LocalFile>,
+    rng: Option<ChaCha8Rng>,
+}
+
+impl<'a> SampleContext<'a> {
+    /// Makes a context as a loader does, to test a data set without one.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_cache::LocalFile;
+    /// use planfetch_loader::SampleContext;
+    /// use planfetch_plan::SampleId;
+    ///
+    /// let file = LocalFile::from_bytes("meow");
+    /// let ctx = SampleContext::new(SampleId(7), Some(&file), 42, 0, 3);
+    /// assert_eq!(ctx.file().map(LocalFile::len), Some(4));
+    /// ```
+    #[must_use]
+    pub fn new(id: SampleId, file: Option<&'a LocalFile>, seed: u64, epoch: u64, position: u64) -> Self {
+        Self { id, epoch, position, seed, file, rng: None }
+    }
 }
 
 impl SampleContext<'_> {
@@ -135,9 +155,8 @@ mod tests {
 
     #[test]
     fn a_samples_numbers_depend_on_seed_epoch_id_and_position_alone() {
-        let draw = |seed, epoch, id, position| {
-            SampleContext { id: SampleId(id), epoch, position, seed, file: None, rng: None }.rng().next_u64()
-        };
+        let draw =
+            |seed, epoch, id, position| SampleContext::new(SampleId(id), None, seed, epoch, position).rng().next_u64();
         assert_eq!(draw(1, 2, 3, 4), draw(1, 2, 3, 4));
         let others = [draw(1, 2, 3, 4), draw(9, 2, 3, 4), draw(1, 9, 3, 4), draw(1, 2, 9, 4), draw(1, 2, 3, 9)];
         assert_eq!(others.iter().collect::<std::collections::BTreeSet<_>>().len(), 5);

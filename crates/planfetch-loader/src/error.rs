@@ -107,7 +107,7 @@ impl Panicked {
 
 impl fmt::Display for Panicked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the data set or collate code panicked: {}", self.0)
+        write!(f, "user code panicked: {}", self.0)
     }
 }
 

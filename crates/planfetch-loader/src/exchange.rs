@@ -21,8 +21,10 @@ pub(crate) struct Exchange<B> {
 
 /// What the reader gets.
 pub(crate) enum Read<B> {
-    Batch(Made<B>, Place),
-    EndOfEpoch,
+    /// A batch, its place, and the generation that it belongs to.
+    Batch(Made<B>, Place, u64),
+    /// The end of an epoch, in this generation.
+    EndOfEpoch(u64),
     Ended,
 }
 
@@ -47,6 +49,8 @@ impl<B> Exchange<B> {
                 }
                 Next::Stop => return None,
                 Next::FindPlan(epoch) => {
+                    // The end of the epoch before may have become ready, and a plan can take a while.
+                    self.for_reader.notify_all();
                     drop(schedule);
                     let plan = plans.get(epoch);
                     schedule = self.lock();
@@ -118,9 +122,9 @@ impl<B> Exchange<B> {
                 if made.is_err() {
                     schedule.fail(place);
                 }
-                Some(Read::Batch(made, place))
+                Some(Read::Batch(made, place, schedule.generation()))
             }
-            Taken::EndOfEpoch(_) => Some(Read::EndOfEpoch),
+            Taken::EndOfEpoch(_) => Some(Read::EndOfEpoch(schedule.generation())),
             Taken::Ended => Some(Read::Ended),
             Taken::Wait => None,
         }
@@ -148,6 +152,15 @@ impl<B> Exchange<B> {
     /// Returns the next batch that the reader takes, and whether it can take it without a restart.
     pub(crate) fn position(&self) -> (Place, bool) {
         let schedule = self.lock();
-        (schedule.position(), !schedule.has_failed())
+        (schedule.position(), schedule.can_go_on())
+    }
+
+    /// Takes the end of the epoch if that is what comes next, and returns the generation.
+    pub(crate) fn take_end_of_epoch(&self) -> Option<u64> {
+        let mut schedule = self.lock();
+        let generation = schedule.take_end_of_epoch().then(|| schedule.generation());
+        drop(schedule);
+        self.for_makers.notify_all();
+        generation
     }
 }

@@ -54,6 +54,9 @@
 //!
 //! It knows neither pixels nor tensors, and it makes no plan: see `planfetch-image`, the adapters, and `planfetch-plan`.
 
+/// The random generators of [`SampleContext::rng`], in the version that it uses.
+pub use rand_chacha;
+
 mod assemble;
 mod batch;
 mod collate;

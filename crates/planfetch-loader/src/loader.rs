@@ -1,11 +1,12 @@
 //! The loader: its public face, and its threads.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 use planfetch_cache::DiskCache;
 use planfetch_plan::{PlanProvider, SampleId};
 use rayon::ThreadPoolBuilder;
@@ -82,12 +83,19 @@ pub(crate) struct LoaderShared<B> {
     pub(crate) counters: Arc<Counters>,
     /// One for each assembler.
     cancels: Vec<Sender<Event>>,
+    /// The generation that is wanted: samples of earlier ones are not decoded any more.
+    wanted: Arc<AtomicU64>,
     /// To the coordinator's thread; `None` without a cache, and when the loader has ended.
     moves: Mutex<Option<Sender<Move>>>,
 }
 
-/// What the coordinator is told about the reader.
-enum Move {
+/// What the coordinator is told about the reader, with the generation: words of earlier ones may come late.
+struct Move {
+    generation: u64,
+    step: Step,
+}
+
+enum Step {
     /// It goes on at this place, wherever it was.
     To(Place),
     /// It has taken the batch at this place.
@@ -99,21 +107,34 @@ enum Move {
 impl<B> LoaderShared<B> {
     /// Goes to a place, unless the reader is there already and can go on.
     pub(crate) fn go_to(&self, place: Place) {
+        let (position, _) = self.exchange.position();
+        if place == (Place { epoch: position.epoch.saturating_add(1), step: 0 })
+            && let Some(generation) = self.exchange.take_end_of_epoch()
+        {
+            // The reader took the last batch and did not ask for another; that was the end of its epoch all the same.
+            self.tell(generation, Step::EndOfEpoch);
+        }
         if self.exchange.position() == (place, true) {
             return;
         }
-        self.tell(Move::To(place));
         let generation = self.exchange.restart(place);
+        self.tell(generation, Step::To(place));
+        self.cancel(generation);
+    }
+
+    /// Has assemblers and workers drop what belongs to earlier generations.
+    fn cancel(&self, generation: u64) {
+        self.wanted.fetch_max(generation, Ordering::Relaxed);
         for cancel in &self.cancels {
             // OK because an assembler that has ended needs no cancelling.
             let _ = cancel.send(Event::Cancel { generation });
         }
     }
 
-    fn tell(&self, step: Move) {
+    fn tell(&self, generation: u64, step: Step) {
         if let Some(moves) = &*self.moves.lock().unwrap_or_else(PoisonError::into_inner) {
             // OK because without a coordinator nothing is prefetched, which changes no batch.
-            let _ = moves.send(step);
+            let _ = moves.send(Move { generation, step });
         }
     }
 }
@@ -129,14 +150,14 @@ impl<B> Iterator for PrefetchingLoader<B> {
         };
         self.shared.counters.add_stall(started.elapsed());
         match read {
-            Read::Batch(Ok(batch), place) => {
+            Read::Batch(Ok(batch), place, generation) => {
                 self.shared.counters.add_batch(batch.ids().len());
-                self.shared.tell(Move::Taken(place));
+                self.shared.tell(generation, Step::Taken(place));
                 Some(Ok(batch))
             }
-            Read::Batch(Err(error), _) => Some(Err(error)),
-            Read::EndOfEpoch => {
-                self.shared.tell(Move::EndOfEpoch);
+            Read::Batch(Err(error), ..) => Some(Err(error)),
+            Read::EndOfEpoch(generation) => {
+                self.shared.tell(generation, Step::EndOfEpoch);
                 None
             }
             Read::Ended => None,
@@ -163,10 +184,7 @@ fn take_inline<B>(shared: &LoaderShared<B>, assemble: &mut InlineAssembler<B>) -
 impl<B> Drop for PrefetchingLoader<B> {
     fn drop(&mut self) {
         self.shared.exchange.stop();
-        for cancel in &self.shared.cancels {
-            // OK because an assembler that has ended needs no cancelling.
-            let _ = cancel.send(Event::Cancel { generation: u64::MAX });
-        }
+        self.shared.cancel(u64::MAX);
         *self.shared.moves.lock().unwrap_or_else(PoisonError::into_inner) = None;
         for thread in self.threads.drain(..) {
             // A thread that panicked has nothing left to say: panics of user code were caught.
@@ -229,6 +247,7 @@ impl<D: Dataset, C: Collate<D::Sample>> LoaderBuilder<D, C> {
 
         let (dataset, collate) = (Arc::new(dataset), Arc::new(collate));
         let counters = Arc::new(Counters::default());
+        let wanted = Arc::new(AtomicU64::new(0));
         let workers = match settings.num_workers {
             0 => None,
             n => {
@@ -247,6 +266,7 @@ impl<D: Dataset, C: Collate<D::Sample>> LoaderBuilder<D, C> {
                 cache: cache.clone(),
                 workers: workers.clone(),
                 counters: Arc::clone(&counters),
+                wanted: Arc::clone(&wanted),
                 seed: plans.seed(),
                 events: unbounded(),
                 recycled: recycled.clone(),
@@ -262,6 +282,7 @@ impl<D: Dataset, C: Collate<D::Sample>> LoaderBuilder<D, C> {
             exchange: Exchange::new(Schedule::new(capacity, settings.num_epochs)),
             plans,
             counters,
+            wanted,
             cancels: assemblers.iter().map(|assembler| assembler.events.0.clone()).collect(),
             moves: Mutex::new(coordinator.is_some().then_some(moves.0)),
         });
@@ -272,7 +293,7 @@ impl<D: Dataset, C: Collate<D::Sample>> LoaderBuilder<D, C> {
             loader
                 .spawn("planfetch-coordinator", move || coordinate(coordinator, &moves.1, &shared.plans, num_epochs))?;
         }
-        shared.tell(Move::To(Place { epoch: 0, step: 0 }));
+        shared.tell(0, Step::To(Place { epoch: 0, step: 0 }));
         for (i, mut assembler) in assemblers.into_iter().enumerate() {
             if workers.is_none() {
                 loader.inline = Some(Box::new(move |job| assembler.assemble(job)));
@@ -333,35 +354,57 @@ fn check_fit<D: Dataset>(
     Ok(())
 }
 
+/// How many steps the coordinator asks for before it listens again: a wide window is thousands of objects.
+const STEPS_AT_ONCE: usize = 16;
+
 /// The thread of the coordinator: follows the reader until the loader ends.
 fn coordinate(mut coordinator: PrefetchCoordinator, moves: &Receiver<Move>, plans: &Plans, num_epochs: Option<u64>) {
-    // The last epoch whose plan the coordinator knows.
-    let mut last_epoch = 0;
-    for step in moves {
-        match step {
-            Move::To(place) => {
-                // An epoch without a plan is reported where its batches are made.
-                let Ok(plan) = plans.get(place.epoch) else { continue };
-                coordinator.set_plan_at(plan, place.step);
-                coordinator.prime();
-                last_epoch = place.epoch;
+    let mut generation = 0;
+    // The epoch that the reader is in, and the last one whose plan the coordinator knows.
+    let (mut epoch, mut last_epoch) = (0, 0);
+    let mut is_behind = false;
+    loop {
+        let next = if is_behind {
+            match moves.try_recv() {
+                Ok(next) => Some(next),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => return,
             }
-            Move::Taken(place) => coordinator.on_batch_yielded(place.step),
-            Move::EndOfEpoch => coordinator.start_next_plan(),
+        } else {
+            match moves.recv() {
+                Ok(next) => Some(next),
+                Err(_) => return,
+            }
+        };
+        if let Some(Move { generation: of, step }) = next {
+            match step {
+                Step::To(place) if generation <= of => {
+                    // An epoch without a plan is reported where its batches are made.
+                    let Ok(plan) = plans.get(place.epoch) else { continue };
+                    generation = of;
+                    (epoch, last_epoch) = (place.epoch, place.epoch);
+                    coordinator.move_to(plan, place.step);
+                }
+                Step::Taken(place) if of == generation && place.epoch == epoch => coordinator.move_past(place.step),
+                Step::EndOfEpoch if of == generation => {
+                    epoch = epoch.saturating_add(1);
+                    coordinator.move_to_next_plan();
+                }
+                // It belongs to another place than the one that the coordinator was sent to last.
+                Step::To(_) | Step::Taken(_) | Step::EndOfEpoch => {}
+            }
         }
-        while coordinator.wants_next_plan() {
+        is_behind = coordinator.follow(STEPS_AT_ONCE);
+        // No further than one epoch beyond the reader's, however wide the window and small the data.
+        while !is_behind && coordinator.wants_next_plan() && last_epoch <= epoch {
             let next = last_epoch.saturating_add(1);
             if num_epochs.is_some_and(|end| end <= next) {
                 break;
             }
             let Ok(plan) = plans.get(next) else { break };
-            let is_empty = plan.num_batches() == 0;
-            coordinator.set_next_plan(plan);
             last_epoch = next;
-            if is_empty {
-                // A run of empty epochs would never fill the window.
-                break;
-            }
+            coordinator.add_plan(plan);
+            is_behind = coordinator.follow(STEPS_AT_ONCE);
         }
     }
 }

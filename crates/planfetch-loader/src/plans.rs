@@ -1,10 +1,11 @@
 //! The plans that are in use.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use planfetch_plan::{PlanProvider, PlanView};
 
-use crate::error::LoaderError;
+use crate::error::{LoaderError, Panicked};
 
 /// How many plans are kept: the reader's epoch, and the one that the window or the workers have gone on to.
 const KEPT: usize = 2;
@@ -31,7 +32,10 @@ impl Plans {
         if let Some((_, plan)) = recent.iter().find(|(of, _)| *of == epoch) {
             return Ok(plan.clone());
         }
-        let plan = self.provider.plan(epoch)?;
+        // A provider is user code: its panic must not end the thread that the reader waits for.
+        let plan = catch_unwind(AssertUnwindSafe(|| self.provider.plan(epoch))).map_err(|panic| {
+            LoaderError::Mismatch { problem: format!("no plan for epoch {epoch}: {}", Panicked::new(&*panic)) }
+        })??;
         if recent.len() == KEPT {
             recent.remove(0);
         }

@@ -104,8 +104,15 @@ impl<T> Schedule<T> {
         self.next_out
     }
 
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failed
+    /// Returns whether a batch comes without a restart.
+    pub(crate) fn can_go_on(&self) -> bool {
+        !self.failed && !self.stopped && self.end.is_none_or(|end| self.next_out.epoch < end)
+    }
+
+    /// Takes the end of the epoch, if that is what comes next.
+    pub(crate) fn take_end_of_epoch(&mut self) -> bool {
+        let is_next = matches!(self.ready.get(&self.number_out), Some(Item::EndOfEpoch(_)));
+        is_next && matches!(self.take(), Taken::EndOfEpoch(_))
     }
 
     /// Begins anew at `place`, and returns what was ready and is not wanted any more.

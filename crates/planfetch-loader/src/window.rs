@@ -23,6 +23,8 @@ pub(crate) struct Moves {
     pub(crate) enter: Range<u64>,
     /// Steps to give up.
     pub(crate) leave: Range<u64>,
+    /// There is more to fetch than was asked for at once.
+    pub(crate) is_behind: bool,
 }
 
 impl Window {
@@ -30,17 +32,19 @@ impl Window {
         Self { back: back as u64, ahead: ahead as u64, prune_every: prune_every as u64, start, end: start }
     }
 
-    /// Takes note of the next step that the reader takes. `known` is the end of the steps whose plan is known.
-    pub(crate) fn advance(&mut self, cursor: u64, known: u64) -> Moves {
-        let until = cursor.saturating_add(self.ahead).min(known);
-        let enter = self.end..until.max(self.end);
+    /// Takes note of the next step that the reader takes. `known` is the end of the steps whose plan is known; at most
+    /// `max_steps` are asked for at once.
+    pub(crate) fn advance(&mut self, cursor: u64, known: u64, max_steps: usize) -> Moves {
+        let until = cursor.saturating_add(self.ahead).min(known).max(self.end);
+        let enter = self.end..until.min(self.end.saturating_add(max_steps as u64));
+        let is_behind = enter.end < until;
         self.end = enter.end;
         // What was jumped over was asked for all the same, in order, and leaves at once.
         let keep_from = cursor.saturating_sub(self.back).clamp(self.start, self.end);
         let leave =
             if self.prune_every <= keep_from - self.start { self.start..keep_from } else { self.start..self.start };
         self.start = leave.end;
-        Moves { enter, leave }
+        Moves { enter, leave, is_behind }
     }
 
     /// Returns whether the window reaches beyond the steps whose plan is known.
@@ -58,11 +62,11 @@ mod tests {
     #[test]
     fn the_window_slides_and_prunes_in_groups() {
         let mut window = Window::new(2, 4, 3, 0);
-        assert_eq!(window.advance(0, 100), Moves { enter: 0..4, leave: 0..0 });
-        assert_eq!(window.advance(1, 100), Moves { enter: 4..5, leave: 0..0 });
-        assert_eq!(window.advance(4, 100), Moves { enter: 5..8, leave: 0..0 });
-        assert_eq!(window.advance(5, 100), Moves { enter: 8..9, leave: 0..3 });
-        assert_eq!(window.advance(6, 9), Moves { enter: 9..9, leave: 3..3 });
+        assert_eq!(window.advance(0, 100, 99), Moves { enter: 0..4, leave: 0..0, is_behind: false });
+        assert_eq!(window.advance(1, 100, 99), Moves { enter: 4..5, leave: 0..0, is_behind: false });
+        assert_eq!(window.advance(4, 100, 99), Moves { enter: 5..8, leave: 0..0, is_behind: false });
+        assert_eq!(window.advance(5, 100, 99), Moves { enter: 8..9, leave: 0..3, is_behind: false });
+        assert_eq!(window.advance(6, 9, 99), Moves { enter: 9..9, leave: 3..3, is_behind: false });
         assert!(window.wants_more(6, 9) && !window.wants_more(5, 9));
     }
 
@@ -74,14 +78,21 @@ mod tests {
             prune_every in 1_usize..6,
             jumps in prop::collection::vec(1_u64..4, 1..60),
             known in 0_u64..150,
+            max_steps in 1_usize..20,
         ) {
             let mut window = Window::new(back, ahead, prune_every, 0);
             let (mut entered, mut left, mut cursor) = (0, 0, 0);
             for jump in std::iter::once(0).chain(jumps) {
                 cursor += jump;
-                let moves = window.advance(cursor, known);
-                prop_assert_eq!((moves.enter.start, moves.leave.start), (entered, left));
-                (entered, left) = (moves.enter.end, moves.leave.end);
+                // However the moves are cut into pieces, they come to the same.
+                let mut is_behind = true;
+                while is_behind {
+                    let moves = window.advance(cursor, known, max_steps);
+                    prop_assert_eq!((moves.enter.start, moves.leave.start), (entered, left));
+                    prop_assert!(moves.enter.end - moves.enter.start <= max_steps as u64);
+                    (entered, left) = (moves.enter.end, moves.leave.end);
+                    is_behind = moves.is_behind;
+                }
                 prop_assert!(left <= entered);
                 // Everything ahead has been asked for.
                 prop_assert!((cursor + ahead as u64).min(known) <= entered);

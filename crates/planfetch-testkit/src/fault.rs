@@ -25,7 +25,7 @@ pub enum Fault {
 pub enum Occurrence {
     /// All of them.
     Always,
-    /// The first this many for each key.
+    /// The first this many for each key, counted since the server's start or the last reset of its counts.
     First(u64),
     /// Every this many-th over all matching keys, beginning with the first.
     Every(u64),

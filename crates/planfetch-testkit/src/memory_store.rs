@@ -7,7 +7,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use md5::{Digest, Md5};
 use s3s::dto::{
-    ETag, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, Range, StreamingBlob, Timestamp,
+    ETag, ETagCondition, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, Range, StreamingBlob,
+    Timestamp,
 };
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 
@@ -43,6 +44,11 @@ impl S3 for MemoryStore {
     async fn get_object(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
         let input = request.input;
         let object = self.get(&input.bucket, &input.key)?;
+        if let Some(ETagCondition::ETag(wanted)) = &input.if_match
+            && wanted.value() != object.etag
+        {
+            return Err(s3_error!(PreconditionFailed));
+        }
         let total = object.bytes.len() as u64;
         let range = match input.range {
             None => None,

@@ -17,7 +17,8 @@ pub enum LoadIndexError {
 
 /// Reads the CSV index at `location`: a path, or the URI of an object, which is downloaded through `cache`.
 ///
-/// What contains `://` is a URI, everything else a path.
+/// What contains `://` is a URI, everything else a path. An index is downloaded anew each time, and not kept: unlike the
+/// objects that it names, it may be written again.
 ///
 /// # Errors
 ///
@@ -43,7 +44,15 @@ pub fn load_index(location: &str, settings: &CsvSettings, cache: &DiskCache) -> 
     if !location.contains("://") {
         return Ok(load_index_csv(location, settings)?);
     }
-    let file = cache.ensure_local(location).map_err(LoadIndexError::Object)?;
+    // A copy that an earlier run left behind must not be taken for the index of today.
+    if cache.contains(location) {
+        cache.prefetch(location).map_err(LoadIndexError::Object)?.evict();
+    }
+    let guard = cache.prefetch(location).map_err(LoadIndexError::Object)?;
+    let file = cache.ensure_local(location);
+    // It goes as soon as it has been read.
+    guard.evict();
+    let file = file.map_err(LoadIndexError::Object)?;
     let reader = file.open().map_err(|source| IndexError::Read { file: location.into(), source })?;
     Ok(read_index_csv(reader, location, settings)?)
 }

@@ -100,7 +100,7 @@ fn a_directory_in_use_is_refused_until_it_is_free() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     let first = open(dir.path(), &server);
     let error = builder(dir.path(), &server).build().unwrap_err();
-    assert!(error.to_string().contains("is in use, by another process or by another cache of this one"), "{error}");
+    assert!(error.to_string().contains("is in use, by another process, or by another cache of this one"), "{error}");
     drop(first);
     open(dir.path(), &server);
 }

@@ -147,6 +147,53 @@ fn a_body_that_breaks_is_resumed_from_its_last_byte() {
 }
 
 #[test]
+fn an_object_that_changes_during_its_download_is_the_old_or_the_new_one_and_no_mixture() {
+    let (old, new) = (content(1, 20 << 20), content(2, 20 << 20));
+    // A memory store heeds If-Match, and refuses; s3s-fs does not, and sends the rest of the new object.
+    for server in [S3Server::start_in_memory(), S3Server::start()] {
+        let dir = tempfile::tempdir().unwrap();
+        server.put("data", "k", &old);
+        server.inject(FaultRule::first(1, Fault::StallBody(12 << 20)));
+        let cache = open(dir.path(), &server);
+        let guard = cache.prefetch("s3://data/k").unwrap();
+        eventually("half of it is here", || (12 << 20) - (1 << 16) < cache.stats().bytes_downloaded);
+        server.put("data", "k", &new);
+        let file = cache.ensure_local("s3://data/k").unwrap();
+        assert!(read(&file) == new);
+        drop(guard);
+    }
+}
+
+#[test]
+fn objects_that_can_not_be_written_are_prefetched_into_memory_and_downloaded_once() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    (0..20).for_each(|i| server.put("data", &i.to_string(), &content(i, 5_000)));
+    let cache = open(dir.path(), &server);
+    std::fs::remove_dir(cache.dir().join("objects")).unwrap();
+    std::fs::write(cache.dir().join("objects"), b"").unwrap();
+    let guards: Vec<_> = (0..20).map(|i| cache.prefetch(&format!("s3://data/{i}")).unwrap()).collect();
+    eventually("all have come", || cache.stats().unwritten == 20);
+    for i in 0..20 {
+        assert_eq!(read(&cache.ensure_local(&format!("s3://data/{i}")).unwrap()), content(i, 5_000));
+    }
+    assert_eq!(server.counts().requests, 20);
+    drop(guards);
+}
+
+#[test]
+fn a_panic_of_one_caller_is_not_the_others_loss() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    server.put("data", "k", b"bytes");
+    server.inject(FaultRule::always(Fault::Latency(Duration::from_millis(50))));
+    let cache = open(dir.path(), &server);
+    cache.ensure_local_then("s3://data/k", |_| panic!("a caller's mistake"));
+    assert_eq!(read(&cache.ensure_local("s3://data/k").unwrap()), b"bytes");
+    let guard = cache.prefetch("s3://data/k").unwrap();
+    guard.evict();
+    eventually("the file goes: nobody pins it", || cache.stats().local_files == 0);
+}
+
+#[test]
 fn an_object_without_bytes_is_an_object() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     server.put("data", "empty", b"");
