@@ -194,8 +194,10 @@ fn push_row(rows: &mut Rows, records: &Records<impl io::Read>, columns: &Columns
     };
     let uri = text(records.field(columns.uri)).map_err(|problem| (Role::Uri, problem))?;
     rows.push_uri(uri).map_err(|problem| (Role::Uri, problem))?;
-    let label = text(records.field(columns.label)).map_err(|problem| (Role::Label, problem))?;
-    rows.labels.push(label).map_err(|problem| (Role::Label, problem))?;
+    let label = records.field(columns.label);
+    if !rows.labels.push_plain(label) {
+        text(label).and_then(|label| rows.labels.push(label)).map_err(|problem| (Role::Label, problem))?;
+    }
     if let Some(size) = columns.size {
         rows.push_size(number(size, Role::Size)?);
     }

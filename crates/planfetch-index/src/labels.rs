@@ -60,6 +60,25 @@ impl Labels {
         Ok(())
     }
 
+    /// Takes the label of the next row and returns true where it is one of those that most rows have: a few digits, or
+    /// the name of the row before. For others, [`push`](Self::push) has more to look at.
+    #[inline]
+    pub(crate) fn push_plain(&mut self, label: &[u8]) -> bool {
+        match self {
+            // Nine digits fit.
+            Self::Integers(labels) if (1..=9).contains(&label.len()) && label.iter().all(u8::is_ascii_digit) => {
+                labels.push(label.iter().fold(0, |number, digit| 10 * number + u32::from(digit - b'0')));
+                true
+            }
+            // The first row has no row before it, and an empty name is none.
+            Self::Names(names) if names.last.0.as_bytes() == label && !label.is_empty() => {
+                names.labels.push(names.last.1);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Takes the label of the next row where it comes as a number.
     #[cfg(feature = "arrow")]
     pub(crate) fn push_integer(&mut self, label: i128) -> Result<(), String> {

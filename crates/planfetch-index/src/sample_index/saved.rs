@@ -101,7 +101,7 @@ impl SampleIndex {
             has_ranges: self.has_ranges(),
             reference_len: reference.len() as u64,
             tail_len: tail.len() as u64,
-            entries_len: entries.len() as u64,
+            entries_len: entries.iter().map(|part| part.len() as u64).sum(),
             names_len,
         };
         let mut writer = SectionWriter::new(writer);
@@ -110,7 +110,9 @@ impl SampleIndex {
         writer.put(reference.as_bytes())?;
         writer.put(tail.as_bytes())?;
         writer.end()?;
-        writer.put(entries)?;
+        for part in &entries {
+            writer.put(part)?;
+        }
         writer.end()?;
         writer.put_numbers(self.labels.iter().map(|&label| u64::from(label)), header.label_width)?;
         writer.end()?;

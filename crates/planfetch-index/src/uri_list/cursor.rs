@@ -1,7 +1,7 @@
 //! Reading a list from one URI to the next.
 
-use super::encoding::Entry;
-use super::{BLOCK, UriList};
+use super::UriList;
+use super::encoding::{BLOCK, Block, Head};
 
 /// Lends the URIs of a list, one after the other, from a buffer of its own; made by [`UriList::cursor`].
 ///
@@ -13,8 +13,10 @@ pub struct UriCursor<'a> {
     // The next URI, and the one at which to stop.
     next: usize,
     end: usize,
-    // Where the next URI lies in the list's buffer.
-    at: usize,
+    block: Block<'a>,
+    // Where the head and the text of the next URI lie in the block.
+    head: usize,
+    text: usize,
     uri: String,
     // The length of `uri` without the list's extension.
     body_len: usize,
@@ -22,9 +24,9 @@ pub struct UriCursor<'a> {
 
 impl<'a> UriCursor<'a> {
     pub(super) fn new(list: &'a UriList, start: usize, end: usize) -> Self {
-        let block = start / BLOCK;
-        let at = list.block_start(block).unwrap_or(0);
-        let mut cursor = Self { list, next: block * BLOCK, end, at, uri: String::new(), body_len: 0 };
+        let next = start - start % BLOCK;
+        let uri = String::new();
+        let mut cursor = Self { list, next, end, block: Block::default(), head: 0, text: 0, uri, body_len: 0 };
         while cursor.next < start && cursor.next_uri().is_some() {}
         cursor
     }
@@ -35,12 +37,23 @@ impl<'a> UriCursor<'a> {
         if self.next >= self.end {
             return None;
         }
-        let is_first = self.next.is_multiple_of(BLOCK);
+        if self.next.is_multiple_of(BLOCK) {
+            self.block = self.list.block(self.next / BLOCK)?;
+            (self.head, self.text) = (0, 0);
+            self.list.reference.clone_into(&mut self.uri);
+            self.body_len = self.uri.len();
+        }
         self.next += 1;
-        let entry = Entry::decode(&self.list.bytes, &mut self.at)?;
-        entry.write(is_first.then_some(self.list.reference.as_str()), self.body_len, &mut self.uri)?;
+        let head = Head::decode(self.block.heads, &mut self.head)?;
+        if head.shared > self.body_len || !self.uri.is_char_boundary(head.shared) {
+            return None;
+        }
+        let start = self.text;
+        self.text += head.text_len;
+        self.uri.truncate(head.shared);
+        self.uri.push_str(std::str::from_utf8(self.block.texts.get(start..self.text)?).ok()?);
         self.body_len = self.uri.len();
-        if entry.has_tail {
+        if head.has_tail {
             self.uri.push_str(&self.list.tail);
         }
         Some(&self.uri)
