@@ -126,10 +126,9 @@ pub fn read_index_csv(reader: impl io::Read, file: &str, settings: &CsvSettings)
         },
         RecordError::Io(source) => IndexError::Read { file: file.into(), source },
         RecordError::TooLong { line, field, start } => {
-            let column = columns.and_then(|columns| columns.name(field)).map_or_else(
-                || format!("number {}", field + 1),
-                str::to_owned,
-            );
+            let column = columns
+                .and_then(|columns| columns.name(field))
+                .map_or_else(|| format!("number {}", field + 1), str::to_owned);
             IndexError::Value {
                 file: file.into(),
                 row,

@@ -24,7 +24,10 @@ pub enum IndexError {
         file: String,
     },
     /// A column that the settings name does not exist.
-    #[error("{file} has no column {column:?}; its columns are {available:?}; name the one that holds the {role}{}", Perhaps(nearest))]
+    #[error(
+        "{file} has no column {column:?}; its columns are {available:?}; name the one that holds the {role}{}",
+        Perhaps(nearest)
+    )]
     MissingColumn {
         /// The file as it was named.
         file: String,

@@ -40,9 +40,7 @@ impl FolderSettings {
         self.extensions.is_empty()
             || extensions.any(|extension| {
                 name.len().checked_sub(extension.len()).is_some_and(|at| {
-                    name.is_char_boundary(at)
-                        && name[at..].eq_ignore_ascii_case(extension)
-                        && name[..at].ends_with('.')
+                    name.is_char_boundary(at) && name[at..].eq_ignore_ascii_case(extension) && name[..at].ends_with('.')
                 })
             })
     }

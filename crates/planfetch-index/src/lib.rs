@@ -49,7 +49,8 @@
 //! | --- | --- | --- |
 //! | `gzip` | yes | CSV compressed with gzip (flate2) |
 //! | `zstd` | yes | CSV compressed with Zstandard (ruzstd) |
-//! | `arrow` | no | Parquet files and Arrow record batches |
+//! | `arrow` | no | Parquet files, plain or compressed with Snappy, and Arrow record batches |
+//! | `parquet-zstd` | no | Parquet files compressed with Zstandard; builds zstd, which is in C |
 //! | `object_store` | no | listing a bucket |
 
 #[cfg(feature = "arrow")]

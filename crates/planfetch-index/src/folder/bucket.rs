@@ -58,7 +58,8 @@ pub async fn list_index(
     let list_error = |error| IndexError::Read { file: place.clone(), source: std::io::Error::other(error) };
     while let Some(object) = objects.try_next().await.map_err(list_error)? {
         let key = object.location.as_ref();
-        let below = if prefix.is_empty() { Some(key) } else { key.strip_prefix(prefix).and_then(|k| k.strip_prefix('/')) };
+        let below =
+            if prefix.is_empty() { Some(key) } else { key.strip_prefix(prefix).and_then(|k| k.strip_prefix('/')) };
         let Some((class, name)) = below.and_then(|below| below.split_once('/')) else { continue };
         if settings.takes(name) {
             found.push(&format!("{url}/{key}"), class, object.size, &place)?;

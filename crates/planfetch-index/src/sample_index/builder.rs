@@ -127,7 +127,9 @@ impl IndexBuilder {
         }
         let is_first = self.labels.is_empty();
         let like_first = |has: bool, had: bool, what: &str| match (has, had) {
-            (true, false) if !is_first => Err(format!("has a {what}, which the rows before have not; give all or none")),
+            (true, false) if !is_first => {
+                Err(format!("has a {what}, which the rows before have not; give all or none"))
+            }
             (false, true) => Err(format!("has no {what}, which the rows before have; give all or none")),
             _ => Ok(()),
         };

@@ -217,7 +217,9 @@ fn check_same(
     let first_with = indices.iter().position(|index| has(index));
     let first_without = indices.iter().position(|index| !has(index));
     match (first_with, first_without) {
-        (Some(a), Some(b)) => Err(IndexError::Mixed { problem: format!("in index {a} {with}, in index {b} {without}") }),
+        (Some(a), Some(b)) => {
+            Err(IndexError::Mixed { problem: format!("in index {a} {with}, in index {b} {without}") })
+        }
         _ => Ok(()),
     }
 }

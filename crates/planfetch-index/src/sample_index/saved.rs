@@ -95,9 +95,9 @@ impl SampleIndex {
                 0x100..=0xffff => 2,
                 _ => 4,
             },
-            size_width: self.sizes().map_or(0, |sizes| {
-                if sizes.iter().all(|&size| u32::try_from(size).is_ok()) { 4 } else { 8 }
-            }),
+            size_width: self
+                .sizes()
+                .map_or(0, |sizes| if sizes.iter().all(|&size| u32::try_from(size).is_ok()) { 4 } else { 8 }),
             has_ranges: self.has_ranges(),
             reference_len: reference.len() as u64,
             tail_len: tail.len() as u64,
@@ -141,8 +141,14 @@ impl SampleIndex {
         let entries = reader.bytes("the URIs", header.entries_len)?;
         let labels: Vec<u32> = reader.numbers("the labels", header.rows, header.label_width, |label| label as u32)?;
         let names = reader.bytes("the class names", header.names_len)?;
-        let sizes = reader.numbers("the sizes", if header.size_width > 0 { header.rows } else { 0 }, header.size_width, |size| size)?;
-        let ranges = reader.numbers("the byte ranges", if header.has_ranges { 2 * header.rows } else { 0 }, 8, |n| n)?;
+        let sizes = reader.numbers(
+            "the sizes",
+            if header.size_width > 0 { header.rows } else { 0 },
+            header.size_width,
+            |size| size,
+        )?;
+        let ranges =
+            reader.numbers("the byte ranges", if header.has_ranges { 2 * header.rows } else { 0 }, 8, |n| n)?;
 
         let uris = text(begin)
             .and_then(|reference| {

@@ -169,7 +169,8 @@ mod tests {
             hash(7, "s3://photos/1.jpg", &row(Some(8..24))),
             hash(7, "s3://photos/", &row(Some(8..24))),
         ];
-        assert_eq!(hashes, [0, 0, 0, 0]);
+        let expected = [0xf141_b6a4_e1c8_ce08, 0x2196_459c_6cea_8542, 0x72ff_daf7_5fbf_201b, 0xd0db_fc2a_1242_6a7d];
+        assert_eq!(hashes, expected);
     }
 
     #[test]

@@ -150,9 +150,8 @@ impl<'a, R: Read> SectionReader<'a, R> {
         let mut expected = [0; CHECKSUM as usize];
         match self.reader.read_exact(&mut expected) {
             Ok(()) if u32::from_le_bytes(expected) == crc.finalize() => Ok(()),
-            Ok(()) => Err(self.error(format!(
-                "the part with {what} is damaged: its checksum does not match; save the index again"
-            ))),
+            Ok(()) => Err(self
+                .error(format!("the part with {what} is damaged: its checksum does not match; save the index again"))),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(self.cut(what)),
             Err(source) => Err(self.read_error(source)),
         }
