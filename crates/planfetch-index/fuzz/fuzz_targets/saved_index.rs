@@ -71,7 +71,7 @@ fn restamp(bytes: &mut [u8]) {
         rows.saturating_mul(bytes[13].into()),
         rows.saturating_mul(if bytes[14] == 1 { 16 } else { 0 }),
     ];
-    let mut at = 0;
+    let mut at = 0_usize;
     for len in lens {
         let Some(end) = usize::try_from(len).ok().and_then(|len| at.checked_add(len)) else { return };
         if end.checked_add(4).is_none_or(|end| end > bytes.len()) {
