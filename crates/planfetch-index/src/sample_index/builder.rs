@@ -18,7 +18,7 @@ use crate::uri_list::UriList;
 /// builder.push_sample("s3://photos/1.jpg", 1, Some(40_000), None)?;
 /// builder.push_sample("s3://photos/2.jpg", 0, Some(50_000), None)?;
 ///
-/// let error = builder.push("s3://videos/3.jpg", 0).expect_err("another bucket");
+/// let error = builder.push_sample("s3://videos/3.jpg", 0, Some(1), None).expect_err("another bucket");
 /// assert!(error.to_string().starts_with("the catalogue: row 2: \"s3://videos/3.jpg\" lies in another bucket"));
 ///
 /// let index = builder.build();

@@ -53,8 +53,9 @@ pub struct ClassCount {
 
 /// How samples spread over prefixes of one depth.
 ///
-/// S3 serves at least 5,500 GET requests a second for each prefix that it has made a partition of. It makes them by
-/// itself, under load and within minutes to hours, and answers `503 Slow Down` until then.
+/// S3 serves at least 5,500 GET requests a second for each prefix that it has made a partition of (Amazon S3 User Guide,
+/// "Best practices design patterns: optimizing Amazon S3 performance"). It makes them by itself and gradually, under
+/// load, and can answer `503 Slow Down` until then.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PrefixSpread {
@@ -74,8 +75,8 @@ pub struct PrefixSpread {
 impl SampleIndex {
     /// Describes the index: rows, classes, bytes, buckets, duplicates, and how keys spread over prefixes.
     ///
-    /// It reads the whole index once, and what may be duplicates once more; that takes about a second for two million
-    /// rows, and 8 bytes of memory for each row.
+    /// It reads the whole index once, and once more where rows may be duplicates; that takes less than a second for two
+    /// million rows, and 8 bytes of memory for each.
     ///
     /// # Example: a layout that S3 can serve fast
     ///

@@ -1,8 +1,9 @@
 //! An index as bytes, which load in a moment.
 //!
 //! The layout is in `book/src/reference/saved-index.md`. Loading reads each byte once, checks it against a checksum, and
-//! walks the entries of the URIs to see that each can be decoded; so it is bound by memory, and a memory map, which
-//! has to be read for the checksums too, would save nothing but the copy.
+//! walks the heads of the URIs to see that each can be put together. A map of the file would save a copy, which is a
+//! part of that time, and cost `unsafe` and the promise that nobody changes the file during a run; a hundred million
+//! rows load in about a second without it.
 
 mod header;
 mod sections;
