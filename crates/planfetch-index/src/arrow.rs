@@ -120,7 +120,11 @@ fn push_batch(
         match &labels {
             Labels::Texts(texts) => match texts.get(row).ok_or_else(|| null(Role::Label))? {
                 "" => {
-                    return Err(fault(Role::Label, "", "is empty; give every row a value, or leave the row out".into()));
+                    return Err(fault(
+                        Role::Label,
+                        "",
+                        "is empty; give every row a value, or leave the row out".into(),
+                    ));
                 }
                 label => rows.labels.push(label).map_err(|problem| fault(Role::Label, label, problem))?,
             },

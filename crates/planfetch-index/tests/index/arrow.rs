@@ -48,7 +48,7 @@ fn strings_are_read_from_any_type_of_them() {
     ];
     for column in columns {
         // The same column does for labels: they are then names.
-        let batch = batch([("s3_uri", column.clone()), ("label", column)]);
+        let batch = batch([("s3_uri", Arc::clone(&column)), ("label", column)]);
         let index = read(&[batch.slice(0, 1), batch.slice(1, 2)], &ColumnSettings::default()).unwrap();
         assert_eq!(index.uris().iter().collect::<Vec<_>>(), texts);
         assert_eq!(index.labels(), [0, 1, 0]);

@@ -1,5 +1,7 @@
 //! Indices made of indices.
 
+use std::ops::Range;
+
 use planfetch_index::{CsvSettings, IndexBuilder, LabelKind, SampleIndex, read_index_csv};
 use proptest::prelude::*;
 
@@ -20,7 +22,9 @@ fn full(n: u32) -> SampleIndex {
 }
 
 /// All that a row says.
-fn rows(index: &SampleIndex) -> Vec<(String, u32, Option<u64>, Option<std::ops::Range<u64>>)> {
+type Row = (String, u32, Option<u64>, Option<Range<u64>>);
+
+fn rows(index: &SampleIndex) -> Vec<Row> {
     let mut rows = Vec::new();
     index.for_each(|row| {
         assert_eq!(row.row, rows.len());
