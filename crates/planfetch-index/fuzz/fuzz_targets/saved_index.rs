@@ -17,7 +17,7 @@ fuzz_target!(|input: (Vec<(String, u8)>, Vec<(u16, u8)>, bool, bool, bool, Vec<u
         let range = ranges.then_some(u64::from(*label)..300);
         builder.push_sample(&format!("s3://b/{key}"), (*label).into(), size, range).expect("it is valid");
     }
-    let index = builder.build();
+    let index = builder.build().expect("no class has a name");
     let saved = index.to_bytes();
     assert_eq!(SampleIndex::from_bytes(&saved, "x").expect("it was saved"), index);
 

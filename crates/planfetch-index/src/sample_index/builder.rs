@@ -21,7 +21,7 @@ use crate::uri_list::UriList;
 /// let error = builder.push_sample("s3://videos/3.jpg", 0, Some(1), None).expect_err("another bucket");
 /// assert!(error.to_string().starts_with("the catalogue: row 2: \"s3://videos/3.jpg\" lies in another bucket"));
 ///
-/// let index = builder.build();
+/// let index = builder.build()?;
 /// assert_eq!(index.class_name(1), Some("dog"));
 /// assert_eq!(index.sizes(), Some(&[40_000, 50_000][..]));
 /// # Ok::<(), planfetch_index::IndexError>(())
@@ -53,7 +53,7 @@ impl IndexBuilder {
         }
     }
 
-    /// Asks that all URIs begin with `prefix`; the default is that all lie in one bucket.
+    /// Asks that all URIs from here on begin with `prefix`; the default is that all lie in one bucket.
     pub fn with_prefix(mut self, prefix: &str) -> Self {
         self.rule = UriRule::new(Some(prefix));
         self
@@ -114,15 +114,31 @@ impl IndexBuilder {
     }
 
     /// Makes the index.
-    #[must_use]
-    pub fn build(self) -> SampleIndex {
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError::Sample`] when class names were set after a row whose label is not that of a named class.
+    pub fn build(self) -> Result<SampleIndex, IndexError> {
+        if let Some(row) = self.labels.iter().position(|&label| !self.is_named(label)) {
+            return Err(IndexError::Sample {
+                index: self.name,
+                row: row as u64,
+                value: shorten(&self.uris.get(row).unwrap_or_default()),
+                problem: format!("has a label without a name, of {}; name all classes", self.class_names.len()),
+            });
+        }
         let sizes = (!self.sizes.is_empty()).then_some(self.sizes);
         let ranges = (!self.ranges.is_empty()).then_some(self.ranges);
-        SampleIndex::new(self.uris, self.labels, self.class_names).with_parts(sizes, ranges)
+        Ok(SampleIndex::new(self.uris, self.labels, self.class_names).with_parts(sizes, ranges))
+    }
+
+    /// Returns whether the class of `label` has a name, or none has.
+    fn is_named(&self, label: u32) -> bool {
+        self.class_names.is_empty() || (label as usize) < self.class_names.len()
     }
 
     fn check(&mut self, uri: &str, label: u32, size: Option<u64>, range: Option<&Range<u64>>) -> Result<(), String> {
-        if !self.class_names.is_empty() && label as usize >= self.class_names.len() {
+        if !self.is_named(label) {
             return Err(format!("has label {label}, but the names are of classes 0..{}", self.class_names.len()));
         }
         let is_first = self.labels.is_empty();

@@ -137,7 +137,7 @@ impl SampleIndex {
             Ok(header) => header,
             Err(problem) => return Err(reader.error(problem)),
         };
-        // From here on, no length reaches beyond the end of the file, so that none takes more memory than the file.
+        // From here on, no length reaches beyond the end of the file, so that no part takes more than four times its bytes.
         let rows = reader.to_usize(header.rows)?;
         let begin = reader.bytes("the first URI", header.reference_len + header.tail_len)?;
         let entries = reader.bytes("the URIs", header.entries_len)?;

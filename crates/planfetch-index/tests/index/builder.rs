@@ -26,7 +26,7 @@ fn a_row_that_is_refused_leaves_nothing_behind() {
     builder.push_sample("s3://b/shard", 1, Some(100), Some(40..100)).unwrap();
     assert_eq!(builder.len(), 2);
 
-    let index = builder.build();
+    let index = builder.build().unwrap();
     assert_eq!(index.labels(), [0, 1]);
     assert_eq!((index.range(0), index.range(1), index.range(2)), (Some(0..40), Some(40..100), None));
     assert_eq!(index.sizes(), Some(&[100, 100][..]));
@@ -46,5 +46,15 @@ fn a_prefix_is_enforced() {
     builder.push("s3://b/train/1", 0).unwrap();
     assert!(builder.push("s3://b/test/1", 0).is_err());
     assert!(!builder.is_empty());
-    assert!(IndexBuilder::new("none").build().is_empty());
+    assert!(IndexBuilder::new("none").build().unwrap().is_empty());
+}
+
+#[test]
+fn names_that_come_late_have_to_cover_the_rows_before() {
+    let mut builder = IndexBuilder::new("mine");
+    builder.push("s3://b/1", 1).unwrap();
+    assert_eq!(
+        builder.with_class_names(["cat"]).build().expect_err("no name").to_string(),
+        "mine: row 0: \"s3://b/1\" has a label without a name, of 1; name all classes"
+    );
 }

@@ -16,7 +16,7 @@ fn a_description_counts() {
     ] {
         builder.push_sample(uri, label, Some(size), None).unwrap();
     }
-    let description = builder.build().describe();
+    let description = builder.build().unwrap().describe();
     assert_eq!((description.rows, description.bytes, description.duplicates), (4, Some(100), 0));
     assert_eq!(description.buckets, [("s3://b/".to_owned(), 3), ("s3://c/".to_owned(), 1)]);
     let classes: Vec<_> = description.classes.iter().map(|class| (class.name.as_deref(), class.rows)).collect();
@@ -53,7 +53,7 @@ fn samples_of_one_object_are_no_duplicates() {
     for range in [0..10, 10..30, 0..10] {
         builder.push_sample("s3://b/shard", 0, None, Some(range)).unwrap();
     }
-    let description = builder.build().describe();
+    let description = builder.build().unwrap().describe();
     assert_eq!((description.duplicates, description.bytes), (1, Some(40)));
 }
 

@@ -18,7 +18,7 @@ fn full(n: u32) -> SampleIndex {
         let label = (i % 3) as u32;
         builder.push_sample(&format!("s3://b/{}", i / 2), label, Some(i * 10), Some(i..2 * i)).unwrap();
     }
-    builder.build()
+    builder.build().unwrap()
 }
 
 /// All that a row says.
@@ -79,7 +79,7 @@ fn concat_refuses_what_does_not_go_together() {
     let mut ranged = IndexBuilder::new("ranged");
     ranged.push_sample("s3://b/3", 0, None, Some(0..1)).unwrap();
     assert_eq!(
-        SampleIndex::concat([&ranged.build(), &plain]).expect_err("ranges").to_string(),
+        SampleIndex::concat([&ranged.build().unwrap(), &plain]).expect_err("ranges").to_string(),
         "can't put the indices together: in index 0 samples are ranges of bytes, in index 1 samples are whole \
          objects; make them alike first"
     );
@@ -89,7 +89,7 @@ fn concat_refuses_what_does_not_go_together() {
 fn concat_keeps_sizes_where_all_have_them() {
     let mut sized = IndexBuilder::new("sized");
     sized.push_sample("s3://b/1", 0, Some(5), None).unwrap();
-    let sized = sized.build();
+    let sized = sized.build().unwrap();
     let plain = SampleIndex::from_rows([("s3://b/2", 0)]).unwrap();
     assert_eq!(SampleIndex::concat([&sized, &sized]).unwrap().sizes(), Some(&[5, 5][..]));
     assert_eq!(SampleIndex::concat([&sized, &plain]).unwrap().sizes(), None);

@@ -10,7 +10,7 @@ fn small() -> SampleIndex {
     builder.push_sample("s3://b/shard-1.tar", 0, Some(300), Some(0..256)).unwrap();
     builder.push_sample("s3://b/shard-1.tar", 1, Some(1 << 40), Some(256..300)).unwrap();
     builder.push_sample("s3://b/shard-2.é", 1, Some(0), Some(0..0)).unwrap();
-    builder.build()
+    builder.build().unwrap()
 }
 
 fn message(bytes: &[u8]) -> String {
@@ -131,7 +131,7 @@ prop_compose! {
             let range = u64::from(offset)..u64::from(offset) + u64::from(length);
             builder.push_sample(&format!("s3://b/{key}"), label, sizes.then_some(size), ranges.then_some(range)).unwrap();
         }
-        builder.build()
+        builder.build().unwrap()
     }
 }
 
