@@ -166,7 +166,8 @@ impl SampleIndex {
             .map_err(|problem| reader.error(problem))?;
         let class_names = split_names(&names).map_err(|problem| reader.error(problem))?;
         let max = labels.iter().max().copied();
-        if max.is_some_and(|max| max >= header.num_classes && max != u32::MAX)
+        // Of the largest label there is, the number of classes is not one more.
+        if max.is_some_and(|max| max >= header.num_classes && header.num_classes != u32::MAX)
             || (header.has_names && class_names.len() as u64 != u64::from(header.num_classes))
             || (!header.has_names && !class_names.is_empty())
         {

@@ -112,7 +112,11 @@ fn lengths_that_no_file_has_take_no_memory() {
         let bytes = with_header(small().to_bytes(), at, &[value]);
         assert!(message(&bytes).ends_with("the header says what this version does not know; save the index again"));
     }
-    // Fewer classes than labels need.
+    // Fewer classes than labels need, the largest label included.
+    let index = SampleIndex::from_rows([("s3://b/1", u32::MAX)]).unwrap();
+    assert_eq!(SampleIndex::from_bytes(&index.to_bytes(), "x").unwrap(), index);
+    let bytes = with_header(index.to_bytes(), 24, &5_u32.to_le_bytes());
+    assert!(message(&bytes).ends_with("labels and classes do not go together"));
     let bytes = with_header(small().to_bytes(), 24, &1_u32.to_le_bytes());
     assert!(message(&bytes).ends_with("labels and classes do not go together"));
 }
