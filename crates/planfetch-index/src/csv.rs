@@ -1,15 +1,21 @@
 //! An index from comma-separated values.
 
-use std::collections::BTreeMap;
+mod decoded;
+mod records;
+#[cfg(feature = "zstd")]
+mod zstd;
+
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use csv::{ByteRecord, ErrorKind, ReaderBuilder};
-
 use crate::error::IndexError;
-use crate::sample_index::{SampleIndex, check_uri, shorten};
-use crate::uri_list::UriList;
+use crate::labels::LabelKind;
+use crate::sample_index::SampleIndex;
+use crate::table::{ColumnSettings, Columns, Role, Rows};
+use crate::uri::shorten;
+use decoded::Decoded;
+use records::{MAX_RECORD, RecordError, Records};
 
 /// How [`load_index_csv`] reads a file.
 ///
@@ -41,37 +47,57 @@ pub struct CsvSettings {
     pub label_kind: LabelKind,
     /// What stands between two fields. Default: a comma.
     pub delimiter: u8,
+    /// As [`ColumnSettings::size_col`]. Default: none.
+    pub size_col: Option<String>,
+    /// As [`ColumnSettings::offset_col`]. Default: none.
+    pub offset_col: Option<String>,
+    /// As [`ColumnSettings::length_col`]. Default: none.
+    pub length_col: Option<String>,
+    /// As [`ColumnSettings::prefix`]. Default: none, and then all URIs must lie in one bucket.
+    pub prefix: Option<String>,
 }
 
 impl Default for CsvSettings {
     fn default() -> Self {
-        Self { uri_col: "s3_uri".into(), label_col: "label".into(), label_kind: LabelKind::Auto, delimiter: b',' }
+        let columns = ColumnSettings::default();
+        Self {
+            uri_col: columns.uri_col,
+            label_col: columns.label_col,
+            label_kind: columns.label_kind,
+            delimiter: b',',
+            size_col: columns.size_col,
+            offset_col: columns.offset_col,
+            length_col: columns.length_col,
+            prefix: columns.prefix,
+        }
     }
 }
 
-/// What the label column holds.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum LabelKind {
-    /// Decided by the first row: [`Integer`](Self::Integer) when its label is an integer, else [`Name`](Self::Name).
-    /// A later row of the other kind is then an error where integers are expected, and a name where names are.
-    #[default]
-    Auto,
-    /// Integers in `0..=u32::MAX`, taken as they are.
-    Integer,
-    /// Names of classes, numbered from 0 in the order of their bytes.
-    Name,
+impl CsvSettings {
+    /// Returns what is not about CSV alone.
+    fn columns(&self) -> ColumnSettings {
+        ColumnSettings {
+            uri_col: self.uri_col.clone(),
+            label_col: self.label_col.clone(),
+            label_kind: self.label_kind,
+            size_col: self.size_col.clone(),
+            offset_col: self.offset_col.clone(),
+            length_col: self.length_col.clone(),
+            prefix: self.prefix.clone(),
+        }
+    }
 }
 
 /// Reads the index in the CSV file at `path`.
 ///
 /// The first row names the columns; which of them hold URIs and labels is set in `settings`, the others are ignored.
 /// Fields may be quoted (RFC 4180), lines may end in LF or CRLF, the last one in nothing, and a byte-order mark is skipped.
+/// A file that is compressed with gzip or Zstandard is known by its first bytes, whatever its name.
 ///
 /// # Errors
 ///
-/// [`IndexError`] when the file can't be read, a column is missing, a row is ragged, a URI has no scheme or a label is
-/// missing or none. Nothing is half-built.
+/// [`IndexError`] when the file can't be read, is cut or damaged, a column is missing, a row is ragged or longer than
+/// 16 MiB, a URI has no scheme or lies in another bucket, or a label is missing or none. Nothing is half-built.
 pub fn load_index_csv(path: impl AsRef<Path>, settings: &CsvSettings) -> Result<SampleIndex, IndexError> {
     let file = path.as_ref().display().to_string();
     let opened = File::open(path).map_err(|source| IndexError::Read { file: file.clone(), source })?;
@@ -84,164 +110,114 @@ pub fn load_index_csv(path: impl AsRef<Path>, settings: &CsvSettings) -> Result<
 ///
 /// As for [`load_index_csv`].
 pub fn read_index_csv(reader: impl io::Read, file: &str, settings: &CsvSettings) -> Result<SampleIndex, IndexError> {
-    let mut reader = ReaderBuilder::new().delimiter(settings.delimiter).from_reader(reader);
-    let header = reader.byte_headers().map_err(|error| csv_error(error, file, 0))?.clone();
-    if header.is_empty() {
-        return Err(IndexError::NoRows { file: file.into() });
-    }
-    let uri_col = Column::find(&header, &settings.uri_col, "URI", file)?;
-    let label_col = Column::find(&header, &settings.label_col, "label", file)?;
-
-    let mut uris = UriList::default();
-    let mut labels = Labels::new(settings.label_kind);
-    let mut record = ByteRecord::new();
-    let mut row = 0;
-    while reader.read_byte_record(&mut record).map_err(|error| csv_error(error, file, row + 1))? {
-        row += 1;
-        let at = Place { file, row, line: record.position().map_or(0, csv::Position::line) };
-        let uri = uri_col.value(&record, &at)?;
-        check_uri(uri).map_err(|problem| at.value_error(&uri_col, uri, problem))?;
-        uris.push(uri);
-        let label = label_col.value(&record, &at)?;
-        labels.push(label).map_err(|problem| at.value_error(&label_col, label, problem))?;
-    }
-    if row == 0 {
-        return Err(IndexError::NoRows { file: file.into() });
-    }
-    let (labels, class_names) = labels.finish();
-    Ok(SampleIndex::new(uris, labels, class_names))
-}
-
-/// A column that the settings name.
-struct Column<'a> {
-    name: &'a str,
-    index: usize,
-}
-
-impl<'a> Column<'a> {
-    fn find(header: &ByteRecord, name: &'a str, role: &'static str, file: &str) -> Result<Self, IndexError> {
-        let mut found = header.iter().enumerate().filter(|(_, column)| *column == name.as_bytes());
-        match (found.next(), found.count()) {
-            (Some((index, _)), 0) => Ok(Self { name, index }),
-            (Some(_), more) => {
-                Err(IndexError::DuplicateColumn { file: file.into(), column: name.into(), count: more + 1 })
-            }
-            (None, _) => Err(IndexError::MissingColumn {
+    let decoded = Decoded::new(reader, file)?;
+    let encoding = decoded.encoding();
+    let mut records = Records::new(decoded, settings.delimiter);
+    // Errors of the reader come with the row that was being read, of which the first is 1.
+    let read_error = |error: RecordError, row: u64, columns: Option<&Columns>| match error {
+        RecordError::Io(source) if encoding.is_some_and(|_| is_of_decoder(&source)) => IndexError::Row {
+            file: file.into(),
+            row,
+            line: 0,
+            problem: format!(
+                "the {} data is cut short or damaged here ({source}); write or fetch the file again",
+                encoding.unwrap_or_default()
+            ),
+        },
+        RecordError::Io(source) => IndexError::Read { file: file.into(), source },
+        RecordError::TooLong { line, field, start } => {
+            let column = columns
+                .and_then(|columns| columns.name(field))
+                .map_or_else(|| format!("number {}", field + 1), str::to_owned);
+            IndexError::Value {
                 file: file.into(),
-                column: name.into(),
-                role,
-                available: header.iter().map(|column| shorten(&String::from_utf8_lossy(column))).collect(),
-            }),
-        }
-    }
-
-    fn value<'r>(&self, record: &'r ByteRecord, at: &Place<'_>) -> Result<&'r str, IndexError> {
-        let bytes = record.get(self.index).expect("the reader refuses rows of another length than the header");
-        let problem = match std::str::from_utf8(bytes) {
-            Ok("") => "is empty; give every row a value, or leave the row out".into(),
-            Ok(value) => return Ok(value),
-            Err(error) => format!("is no UTF-8 from byte {} on; write the file as UTF-8", error.valid_up_to()),
-        };
-        Err(at.value_error(self, &String::from_utf8_lossy(bytes), problem))
-    }
-}
-
-/// Where in the file an error is.
-struct Place<'a> {
-    file: &'a str,
-    row: u64,
-    line: u64,
-}
-
-impl Place<'_> {
-    fn value_error(&self, column: &Column<'_>, value: &str, problem: String) -> IndexError {
-        IndexError::Value {
-            file: self.file.into(),
-            row: self.row,
-            line: self.line,
-            column: column.name.into(),
-            value: shorten(value),
-            problem,
-        }
-    }
-}
-
-/// Labels as they come in.
-enum Labels {
-    Undecided,
-    Integers(Vec<u32>),
-    /// The number of each name in order of appearance, and those numbers row by row.
-    Names(BTreeMap<String, u32>, Vec<u32>),
-}
-
-impl Labels {
-    fn new(kind: LabelKind) -> Self {
-        match kind {
-            LabelKind::Auto => Self::Undecided,
-            LabelKind::Integer => Self::Integers(Vec::new()),
-            LabelKind::Name => Self::Names(BTreeMap::new(), Vec::new()),
-        }
-    }
-
-    fn push(&mut self, label: &str) -> Result<(), String> {
-        match self {
-            Self::Undecided => {
-                let is_integer = label.parse::<i128>().is_ok();
-                *self = Self::new(if is_integer { LabelKind::Integer } else { LabelKind::Name });
-                return self.push(label);
-            }
-            Self::Integers(labels) => match label.parse() {
-                Ok(label) => labels.push(label),
-                Err(_) => {
-                    return Err(format!(
-                        "is no integer in 0..={}; where labels are names of classes, set the kind of label to Name",
-                        u32::MAX
-                    ));
-                }
-            },
-            Self::Names(names, labels) => match names.get(label) {
-                Some(&number) => labels.push(number),
-                None => {
-                    let number =
-                        u32::try_from(names.len()).map_err(|_| "is one name of a class too many".to_owned())?;
-                    names.insert(label.to_owned(), number);
-                    labels.push(number);
-                }
-            },
-        }
-        Ok(())
-    }
-
-    /// Returns the labels, and the class names where labels are names.
-    fn finish(self) -> (Vec<u32>, Vec<String>) {
-        match self {
-            Self::Undecided => (Vec::new(), Vec::new()),
-            Self::Integers(labels) => (labels, Vec::new()),
-            Self::Names(names, mut labels) => {
-                // Numbers follow the order of appearance so far; that order would change with the order of the rows.
-                let mut sorted = vec![0; names.len()];
-                for (place, &number) in names.values().enumerate() {
-                    // OK because there are as many places as names, whose numbers were checked to fit.
-                    sorted[number as usize] = place as u32;
-                }
-                labels.iter_mut().for_each(|label| *label = sorted[*label as usize]);
-                (labels, names.into_keys().collect())
+                row,
+                line,
+                column,
+                value: shorten(&String::from_utf8_lossy(&start)),
+                problem: format!(
+                    "begins what makes the row longer than {MAX_RECORD} bytes; close the quotes that are open, or \
+                     leave the row out"
+                ),
             }
         }
-    }
-}
-
-/// Translates what the csv crate says. `row` is the row that was being read, from 1.
-fn csv_error(error: csv::Error, file: &str, row: u64) -> IndexError {
-    let line = error.position().map_or(0, csv::Position::line);
-    let problem = match error.kind() {
-        ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("has {len} fields where the header has {expected_len}; quote fields that hold the delimiter")
-        }
-        _ => error.to_string(),
     };
-    match error.into_kind() {
-        ErrorKind::Io(source) => IndexError::Read { file: file.into(), source },
-        _ => IndexError::Row { file: file.into(), row, line, problem },
+
+    if !records.read().map_err(|error| read_error(error, 0, None))? {
+        return Err(IndexError::NoRows { file: file.into() });
     }
+    let names = (0..records.len()).map(|i| String::from_utf8_lossy(records.field(i)).into_owned()).collect();
+    let column_settings = settings.columns();
+    let columns = Columns::find(names, &column_settings, file)?;
+    let n_columns = records.len();
+
+    let mut rows = Rows::new(&column_settings);
+    let mut row = 0;
+    while records.read().map_err(|error| read_error(error, row + 1, Some(&columns)))? {
+        row += 1;
+        if records.len() != n_columns {
+            return Err(IndexError::Row {
+                file: file.into(),
+                row,
+                line: records.line(),
+                problem: format!(
+                    "has {} fields where the header has {n_columns}; quote fields that hold the delimiter",
+                    records.len()
+                ),
+            });
+        }
+        push_row(&mut rows, &records, &columns).map_err(|(role, problem)| {
+            let index = columns.index(role);
+            IndexError::Value {
+                file: file.into(),
+                row,
+                line: records.line(),
+                column: columns.name(index).unwrap_or_default().into(),
+                value: shorten(&String::from_utf8_lossy(records.field(index))),
+                problem,
+            }
+        })?;
+    }
+    if rows.len() == 0 {
+        return Err(IndexError::NoRows { file: file.into() });
+    }
+    Ok(rows.finish())
+}
+
+/// Takes the record that was read, or says in which column something is wrong.
+#[inline]
+fn push_row(rows: &mut Rows, records: &Records<impl io::Read>, columns: &Columns) -> Result<(), (Role, String)> {
+    let number = |column: usize, role: Role| {
+        let value = text(records.field(column)).map_err(|problem| (role, problem))?;
+        value.parse::<u64>().map_err(|_| (role, format!("is no integer in 0..={}; give a number of bytes", u64::MAX)))
+    };
+    let uri = text(records.field(columns.uri)).map_err(|problem| (Role::Uri, problem))?;
+    rows.push_uri(uri).map_err(|problem| (Role::Uri, problem))?;
+    let label = records.field(columns.label);
+    if !rows.labels.push_plain(label) {
+        text(label).and_then(|label| rows.labels.push(label)).map_err(|problem| (Role::Label, problem))?;
+    }
+    if let Some(size) = columns.size {
+        rows.push_size(number(size, Role::Size)?);
+    }
+    if let Some((offset, length)) = columns.range {
+        let (offset, length) = (number(offset, Role::Offset)?, number(length, Role::Length)?);
+        rows.push_range(offset, length).map_err(|problem| (Role::Length, problem))?;
+    }
+    Ok(())
+}
+
+#[inline]
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    match std::str::from_utf8(bytes) {
+        Ok("") => Err("is empty; give every row a value, or leave the row out".into()),
+        Ok(value) => Ok(value),
+        Err(error) => Err(format!("is no UTF-8 from byte {} on; write the file as UTF-8", error.valid_up_to())),
+    }
+}
+
+/// Returns whether an error speaks of the compressed data, rather than of the file or connection that it comes from.
+fn is_of_decoder(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    error.raw_os_error().is_none() && matches!(error.kind(), UnexpectedEof | InvalidData | InvalidInput | Other)
 }

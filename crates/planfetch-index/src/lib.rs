@@ -1,4 +1,4 @@
-//! What a data set holds: object URIs with labels, packed, read from CSV.
+//! What a data set holds: object URIs with labels, packed, from whatever lists them.
 //!
 //! ```
 //! use planfetch_index::{CsvSettings, read_index_csv};
@@ -12,9 +12,26 @@
 //! ```
 //!
 //! - [`SampleIndex`] is the list of samples: row `i` is the sample with id `i`. A clone shares the rows.
-//! - [`load_index_csv`] reads one from a file, [`read_index_csv`] from any reader,
-//!   [`SampleIndex::from_rows`] from any iterator of URIs and labels.
-//! - [`UriList`] keeps the URIs in one buffer.
+//! - [`UriList`] keeps the URIs in one buffer, in a few bytes each.
+//!
+//! # Where an index comes from
+//!
+//! | source | function |
+//! | --- | --- |
+//! | CSV and TSV, also compressed | [`load_index_csv`], [`read_index_csv`] |
+//! | Parquet (feature `arrow`) | `load_index_parquet` |
+//! | Arrow record batches (feature `arrow`) | `read_index_batches` |
+//! | a folder `root/<class>/<file>` | [`load_index_folder`] |
+//! | the same in a bucket (feature `object_store`) | `list_index` |
+//! | an index that was saved | [`SampleIndex::load`], [`SampleIndex::from_bytes`] |
+//! | an iterator of URIs and labels | [`SampleIndex::from_rows`] |
+//! | anything else, row by row | [`IndexBuilder`] |
+//!
+//! # What can be done with it
+//!
+//! [`filter`](SampleIndex::filter), [`select`](SampleIndex::select), [`concat`](SampleIndex::concat) and
+//! [`split`](SampleIndex::split) make indices of indices, [`describe`](SampleIndex::describe) says what one holds and
+//! how fast S3 can serve it, and [`save`](SampleIndex::save) writes it so that it loads in a moment.
 //!
 //! # What a URI is
 //!
@@ -25,13 +42,38 @@
 //! # What it does not do
 //!
 //! It opens no object and checks no URI against a store; a [cache](https://docs.rs/planfetch-cache) does.
+//!
+//! # Features
+//!
+//! | feature | default | what it brings |
+//! | --- | --- | --- |
+//! | `gzip` | yes | CSV compressed with gzip (flate2) |
+//! | `zstd` | yes | CSV compressed with Zstandard (ruzstd) |
+//! | `arrow` | no | Parquet files, plain or compressed with Snappy, and Arrow record batches |
+//! | `parquet-zstd` | no | Parquet files compressed with Zstandard; builds zstd, which is in C |
+//! | `object_store` | no | listing a bucket |
 
+#[cfg(feature = "arrow")]
+mod arrow;
 mod csv;
 mod error;
+mod folder;
+mod labels;
 mod sample_index;
+mod table;
+mod uri;
 mod uri_list;
 
-pub use crate::csv::{CsvSettings, LabelKind, load_index_csv, read_index_csv};
+#[cfg(feature = "arrow")]
+pub use crate::arrow::{load_index_parquet, read_index_batches};
+pub use crate::csv::{CsvSettings, load_index_csv, read_index_csv};
 pub use crate::error::IndexError;
-pub use crate::sample_index::SampleIndex;
-pub use crate::uri_list::UriList;
+#[cfg(feature = "object_store")]
+pub use crate::folder::list_index;
+pub use crate::folder::{FolderSettings, load_index_folder};
+pub use crate::labels::LabelKind;
+pub use crate::sample_index::{
+    ClassCount, Description, IndexBuilder, PrefixSpread, SampleIndex, SampleRow, Split, SplitBy,
+};
+pub use crate::table::ColumnSettings;
+pub use crate::uri_list::{UriCursor, UriList, UriSlice};

@@ -1,11 +1,26 @@
 //! The list of samples.
 
+mod builder;
+mod describe;
+mod rows;
+mod saved;
+mod split;
+
+pub use builder::IndexBuilder;
+pub use describe::{ClassCount, Description, PrefixSpread};
+pub use rows::SampleRow;
+pub use split::{Split, SplitBy};
+
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::IndexError;
+use crate::table::to_range;
+use crate::uri::{check_uri, shorten};
 use crate::uri_list::UriList;
 
-/// What a data set holds: one row a sample, with the URI of its object and its label.
+/// What a data set holds: one row a sample, with the URI of its object and its label, and where they are known, the
+/// size of the object and the range of its bytes that the sample is.
 ///
 /// Row `i` is the sample with id `i`. A clone shares the rows.
 ///
@@ -24,10 +39,16 @@ use crate::uri_list::UriList;
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SampleIndex {
-    // Invariant: as many URIs as labels; each URI has a scheme.
+    // Invariant: as many of each as there are rows, and each URI has a scheme. Vectors behind an `Arc` rather than
+    // `Arc<[_]>`, since making that from a vector copies it, which takes a while for 100 million rows.
     uris: Arc<UriList>,
-    labels: Arc<[u32]>,
-    class_names: Arc<[String]>,
+    labels: Arc<Vec<u32>>,
+    sizes: Option<Arc<Vec<u64>>>,
+    // Where a range begins, and how long it is; the sum fits.
+    ranges: Option<Arc<Vec<(u64, u64)>>>,
+    // Invariant: empty, or as many as there are classes.
+    class_names: Arc<Vec<String>>,
+    // Invariant: more than any label, or `u32::MAX`.
     num_classes: u32,
 }
 
@@ -36,7 +57,8 @@ impl SampleIndex {
     ///
     /// # Errors
     ///
-    /// [`IndexError::Uri`] when a URI has no scheme or names nothing.
+    /// [`IndexError::Uri`] when a URI has no scheme or names nothing. The URIs may lie in several buckets; an
+    /// [`IndexBuilder`] checks that they do not, and takes sizes, byte ranges and class names too.
     pub fn from_rows<S: AsRef<str>>(rows: impl IntoIterator<Item = (S, u32)>) -> Result<Self, IndexError> {
         let mut uris = UriList::default();
         let mut labels = Vec::new();
@@ -52,14 +74,29 @@ impl SampleIndex {
     }
 
     /// Makes an index of checked rows. Without class names, the classes are those up to the largest label.
-    pub(crate) fn new(uris: UriList, labels: Vec<u32>, class_names: Vec<String>) -> Self {
+    pub(crate) fn new(mut uris: UriList, labels: Vec<u32>, class_names: Vec<String>) -> Self {
         debug_assert_eq!(uris.len(), labels.len());
         let num_classes = match class_names.len() {
             0 => labels.iter().max().map_or(0, |&label| label.saturating_add(1)),
             // OK because labels are the places of these names, and they fit.
             n => n as u32,
         };
-        Self { uris: Arc::new(uris), labels: labels.into(), class_names: class_names.into(), num_classes }
+        uris.shrink_to_fit();
+        Self {
+            uris: Arc::new(uris),
+            labels: Arc::new(labels),
+            sizes: None,
+            ranges: None,
+            class_names: Arc::new(class_names),
+            num_classes,
+        }
+    }
+
+    /// Adds what not every index has; as many of each as there are rows.
+    pub(crate) fn with_parts(self, sizes: Option<Vec<u64>>, ranges: Option<Vec<(u64, u64)>>) -> Self {
+        debug_assert!(sizes.as_ref().is_none_or(|sizes| sizes.len() == self.labels.len()));
+        debug_assert!(ranges.as_ref().is_none_or(|ranges| ranges.len() == self.labels.len()));
+        Self { sizes: sizes.map(Arc::new), ranges: ranges.map(Arc::new), ..self }
     }
 
     /// Returns the number of samples.
@@ -110,47 +147,33 @@ impl SampleIndex {
         self.class_names.get(label as usize).map(String::as_str)
     }
 
-    /// Returns the index of the samples in `rows`, in that order and under new ids from 0 on.
-    ///
-    /// Class names and the number of classes stay as they are. Rows that do not exist are left out.
+    /// Returns the names of the classes in order of their labels; empty where labels were read as integers.
     #[must_use]
-    pub fn select(&self, rows: impl IntoIterator<Item = usize>) -> Self {
-        let mut uris = UriList::default();
-        let mut labels = Vec::new();
-        let mut uri = String::new();
-        for row in rows {
-            if let Some(label) = self.label(row)
-                && self.uris.write_to(row, &mut uri)
-            {
-                uris.push(&uri);
-                labels.push(label);
-            }
-        }
-        Self { uris: Arc::new(uris), labels: labels.into(), ..self.clone() }
+    pub fn class_names(&self) -> &[String] {
+        &self.class_names
     }
-}
 
-/// Checks that `uri` has a scheme (RFC 3986, section 3.1) and names something. The error says what to do.
-pub(crate) fn check_uri(uri: &str) -> Result<(), String> {
-    let advice = "write s3://bucket/key, or file:///absolute/path for a local file";
-    let Some((scheme, rest)) = uri.split_once("://") else {
-        return Err(format!("has no scheme; {advice}"));
-    };
-    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
-    if !is_scheme {
-        return Err(format!("does not start with a valid scheme; {advice}"));
+    /// Returns the size in bytes of the object of the sample in row `row`, or `None` where it is not known.
+    #[must_use]
+    pub fn size(&self, row: usize) -> Option<u64> {
+        self.sizes().and_then(|sizes| sizes.get(row).copied())
     }
-    if rest.is_empty() {
-        return Err(format!("names no object; {advice}"));
-    }
-    Ok(())
-}
 
-/// Cuts a value for an error message, so that a broken file does not fill the screen.
-pub(crate) fn shorten(value: &str) -> String {
-    match value.char_indices().nth(200) {
-        Some((end, _)) => format!("{}…", &value[..end]),
-        None => value.to_owned(),
+    /// Returns the sizes in bytes of the objects of all samples in order, where they are known.
+    #[must_use]
+    pub fn sizes(&self) -> Option<&[u64]> {
+        self.sizes.as_ref().map(|sizes| sizes.as_slice())
+    }
+
+    /// Returns which bytes of its object the sample in row `row` is, or `None` where it is the whole object.
+    #[must_use]
+    pub fn range(&self, row: usize) -> Option<Range<u64>> {
+        self.ranges.as_ref().and_then(|ranges| ranges.get(row).copied()).map(to_range)
+    }
+
+    /// Returns whether samples are ranges of bytes of their objects, rather than whole objects.
+    #[must_use]
+    pub fn has_ranges(&self) -> bool {
+        self.ranges.is_some()
     }
 }

@@ -1,0 +1,129 @@
+//! What a URI must look like, and where it may lie.
+
+/// Checks that `uri` has a scheme (RFC 3986, section 3.1) and names something. The error says what to do.
+pub(crate) fn check_uri(uri: &str) -> Result<(), String> {
+    let advice = "write s3://bucket/key, or file:///absolute/path for a local file";
+    let Some((scheme, rest)) = uri.split_once("://") else {
+        return Err(format!("has no scheme; {advice}"));
+    };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    if !is_scheme {
+        return Err(format!("does not start with a valid scheme; {advice}"));
+    }
+    if rest.is_empty() {
+        return Err(format!("names no object; {advice}"));
+    }
+    Ok(())
+}
+
+/// Returns the part of `uri` that names its bucket, with the slash after it: `s3://bucket/`.
+///
+/// It is the whole URI where no slash follows, and `file:///` for local files.
+pub(crate) fn bucket(uri: &str) -> &str {
+    let authority = uri.find("://").map_or(0, |at| at + 3);
+    match uri[authority..].find('/') {
+        Some(at) => &uri[..=authority + at],
+        None => uri,
+    }
+}
+
+/// What the URIs of one index have to begin with.
+#[derive(Debug)]
+pub(crate) struct UriRule {
+    prefix: Option<String>,
+    // The bucket of the first URI, without the slash after it; kept only where there is no prefix.
+    bucket: Option<String>,
+    // What the URIs that were let through begin with, so far that the rest can be anything: comparing with it is all
+    // there is to check. Empty while there is no such thing.
+    passed: String,
+}
+
+impl UriRule {
+    /// Makes the rule that URIs begin with `prefix`, or, without one, lie in the bucket of the first.
+    pub(crate) fn new(prefix: Option<&str>) -> Self {
+        Self { prefix: prefix.map(str::to_owned), bucket: None, passed: String::new() }
+    }
+
+    /// Lets `uri` through or says what is wrong with it and what to do.
+    #[inline]
+    pub(crate) fn check(&mut self, uri: &str) -> Result<(), String> {
+        if !self.passed.is_empty() && uri.len() > self.passed.len() && uri.starts_with(&self.passed) {
+            return Ok(());
+        }
+        self.check_anew(uri)
+    }
+
+    fn check_anew(&mut self, uri: &str) -> Result<(), String> {
+        check_uri(uri)?;
+        let begin = bucket(uri);
+        let mut passed = begin;
+        match (&self.prefix, &self.bucket) {
+            (Some(prefix), _) if !uri.starts_with(prefix.as_str()) => {
+                return Err(format!(
+                    "does not begin with the prefix {prefix:?}; leave the row out, or ask for a prefix that all rows share"
+                ));
+            }
+            (Some(prefix), _) if prefix.len() > begin.len() => passed = prefix,
+            (Some(_), _) => {}
+            (None, Some(bucket)) if begin.strip_suffix('/').unwrap_or(begin) != bucket => {
+                return Err(format!(
+                    "lies in another bucket than the first row, {bucket:?}; make one index for each bucket, or set the \
+                     prefix to what all rows share, such as \"s3://\""
+                ));
+            }
+            (None, Some(_)) => {}
+            (None, None) => self.bucket = Some(begin.strip_suffix('/').unwrap_or(begin).to_owned()),
+        }
+        // Without a slash, the bucket `s3://b` would let `s3://bc` through.
+        if passed.ends_with('/') {
+            self.passed = passed.to_owned();
+        }
+        Ok(())
+    }
+}
+
+/// Cuts a value for an error message, so that a broken file does not fill the screen.
+pub(crate) fn shorten(value: &str) -> String {
+    match value.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_ends_at_the_first_slash() {
+        assert_eq!(bucket("s3://b/k/l"), "s3://b/");
+        assert_eq!(bucket("s3://b"), "s3://b");
+        assert_eq!(bucket("file:///data/a"), "file:///");
+    }
+
+    #[test]
+    fn a_bucket_whose_name_begins_like_another_is_another() {
+        let mut rule = UriRule::new(None);
+        rule.check("s3://photos").unwrap();
+        rule.check("s3://photos/1").unwrap();
+        rule.check("s3://photos/").unwrap();
+        assert!(rule.check("s3://photos-2/1").unwrap_err().starts_with("lies in another bucket"));
+        assert!(rule.check("gs://photos/1").unwrap_err().starts_with("lies in another bucket"));
+        assert!(rule.check("photos/1").unwrap_err().starts_with("has no scheme"));
+    }
+
+    #[test]
+    fn a_short_prefix_lets_several_buckets_through() {
+        for (prefix, foreign) in [("", None), ("s3://", Some("gs://c/1")), ("s3://b", Some("s3://c/1"))] {
+            let mut rule = UriRule::new(Some(prefix));
+            for uri in ["s3://b/1", "s3://bc/2", "s3://b/3"] {
+                rule.check(uri).unwrap();
+            }
+            if let Some(uri) = foreign {
+                assert!(rule.check(uri).unwrap_err().starts_with("does not begin with the prefix"));
+            }
+            assert!(rule.check("s3:/b/1").is_err());
+        }
+    }
+}
