@@ -28,8 +28,13 @@ const FEATURES: &[(&str, &[&str])] = &[
     ("planfetch", &["--no-default-features", "--features", "image"]),
     ("planfetch", &["--all-features"]),
     ("planfetch-cache", &["--no-default-features"]),
+    ("planfetch-index", &["--no-default-features"]),
+    ("planfetch-index", &["--features", "arrow,object_store"]),
     ("planfetch-plan", &["--all-features"]),
 ];
+
+/// Tests of what is behind features that no default build has.
+const FEATURE_TESTS: &[(&str, &str)] = &[("planfetch-plan", "serde"), ("planfetch-index", "arrow,object_store")];
 
 fn main() -> ExitCode {
     let command = env::args().nth(1);
@@ -68,8 +73,11 @@ fn test() -> bool {
         say("cargo-nextest is not installed; the same tests run by cargo test, which takes longer\n");
         run("tests", "cargo", &["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"], &[])
     };
-    let plan_tests = ["test", "--locked", "--package", "planfetch-plan", "--all-features", "--lib", "--tests"];
-    let tests = tests && run("tests of planfetch-plan with every feature", "cargo", &plan_tests, &[]);
+    let tests = tests
+        && FEATURE_TESTS.iter().all(|(package, features)| {
+            let arguments = ["test", "--locked", "--package", package, "--features", features, "--lib", "--tests"];
+            run(&format!("tests of {package} with {features}"), "cargo", &arguments, &[])
+        });
     // Not all features of all crates: those of the default build, which is what the documentation shows.
     tests && run("examples in the documentation", "cargo", &["test", "--workspace", "--locked", "--doc"], &[])
 }

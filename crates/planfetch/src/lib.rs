@@ -63,6 +63,8 @@
 //! | --- | --- | --- |
 //! | `aws` | yes | `s3://`, through reqwest and rustls |
 //! | `image` | yes | decoding, resizing and collating of JPEG and PNG, in Rust |
+//! | `arrow` | no | indexes from Parquet files and Arrow record batches; the arrow crates take minutes to build |
+//! | `listing` | no | indexes from listings of buckets |
 //! | `serde` | no | serialisable cursors and fingerprints of plans |
 
 mod build;

@@ -16,7 +16,10 @@ pub use planfetch_cache::{CacheError, CacheSettings, DiskCache, LocalFile, Store
 pub use planfetch_image::{
     ColorMode, DecodeSettings, IMAGENET_MEAN, IMAGENET_STD, ImageBatch, ImageCollate, ImageDataset, ImageSettings,
 };
-pub use planfetch_index::{CsvSettings, IndexError, LabelKind, SampleIndex, load_index_csv};
+pub use planfetch_index::{
+    CsvSettings, FolderSettings, IndexBuilder, IndexError, LabelKind, SampleIndex, SplitBy, load_index_csv,
+    load_index_folder,
+};
 pub use planfetch_loader::{
     Batch, BoxError, Collate, Dataset, LoaderBuilder, LoaderError, LoaderSettings, ObjectUris, PrefetchController,
     PrefetchCoordinator, PrefetchingLoader, SampleContext, VecCollate, collate_fn,
