@@ -73,8 +73,9 @@ fn the_window_bounds_what_lies_on_disk() {
         }
         assert_eq!(ids, planned(&provider, epoch));
     }
-    // Five batches ahead, two behind, the one in hand, and what the deletion thread has not come to yet.
-    assert!(most <= 8 * 8 + 16, "{most} files of 400");
+    // Five batches ahead, two behind, the one in hand, and as many as the workers may be ahead of a coordinator that was
+    // not given a turn.
+    assert!(most <= 8 * (8 + 4), "{most} files of 400");
     // Each epoch downloads what has left the window since: no object twice within an epoch.
     assert!(server.counts().by_path.values().all(|&n| n <= 2), "{:?}", server.counts());
     let downloaded = cache.stats().objects_downloaded;

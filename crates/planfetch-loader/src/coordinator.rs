@@ -143,6 +143,7 @@ impl PrefetchCoordinator {
     }
 
     /// Takes note that the reader has reached the end of its plan and goes on with the one that was set as the next.
+    /// Where none was set, nothing changes.
     pub fn start_next_plan(&mut self) {
         self.move_to_next_plan();
         self.prime();
@@ -170,11 +171,9 @@ impl PrefetchCoordinator {
     }
 
     pub(crate) fn move_to_next_plan(&mut self) {
-        if 1 < self.plans.len() {
+        if let Some(next) = self.plans.get(1) {
+            self.cursor = next.start;
             self.plans.pop_front();
-        }
-        if let Some(current) = self.plans.front() {
-            self.cursor = current.start;
         }
     }
 

@@ -387,6 +387,10 @@ fn coordinate(mut coordinator: PrefetchCoordinator, moves: &Receiver<Move>, plan
                 }
                 Step::Taken(place) if of == generation && place.epoch == epoch => coordinator.move_past(place.step),
                 Step::EndOfEpoch if of == generation => {
+                    // The reader may have overtaken a coordinator that is behind, and so does not know the next plan.
+                    if last_epoch == epoch {
+                        last_epoch += u64::from(add_next_plan(&mut coordinator, plans, last_epoch, num_epochs));
+                    }
                     epoch = epoch.saturating_add(1);
                     coordinator.move_to_next_plan();
                 }
@@ -397,16 +401,22 @@ fn coordinate(mut coordinator: PrefetchCoordinator, moves: &Receiver<Move>, plan
         is_behind = coordinator.follow(STEPS_AT_ONCE);
         // No further than one epoch beyond the reader's, however wide the window and small the data.
         while !is_behind && coordinator.wants_next_plan() && last_epoch <= epoch {
-            let next = last_epoch.saturating_add(1);
-            if num_epochs.is_some_and(|end| end <= next) {
+            if !add_next_plan(&mut coordinator, plans, last_epoch, num_epochs) {
                 break;
             }
-            let Ok(plan) = plans.get(next) else { break };
-            last_epoch = next;
-            coordinator.add_plan(plan);
+            last_epoch += 1;
             is_behind = coordinator.follow(STEPS_AT_ONCE);
         }
     }
+}
+
+/// Tells the coordinator the plan that follows that of `epoch`, and returns whether there is one.
+fn add_next_plan(coordinator: &mut PrefetchCoordinator, plans: &Plans, epoch: u64, num_epochs: Option<u64>) -> bool {
+    let Some(next) = epoch.checked_add(1).filter(|next| num_epochs.is_none_or(|end| *next < end)) else { return false };
+    // An epoch without a plan is reported where its batches are made.
+    let Ok(plan) = plans.get(next) else { return false };
+    coordinator.add_plan(plan);
+    true
 }
 
 /// The objects of a data set that the workers use too.
