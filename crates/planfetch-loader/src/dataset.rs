@@ -135,6 +135,18 @@ impl SampleContext<'_> {
     ///
     /// Its numbers depend on the seed of the plan, the epoch, the id and the position, and on nothing else: the same for
     /// any number of workers and ranks, and after a resume.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_loader::SampleContext;
+    /// use planfetch_loader::rand_chacha::rand_core::Rng;
+    /// use planfetch_plan::SampleId;
+    ///
+    /// let draw = |epoch| SampleContext::new(SampleId(7), None, 42, epoch, 3).rng().next_u32();
+    /// assert_eq!(draw(0), draw(0));
+    /// assert_ne!(draw(0), draw(1));
+    /// ```
     pub fn rng(&mut self) -> &mut ChaCha8Rng {
         let (seed, epoch, id, position) = (self.seed, self.epoch, self.id.0, self.position);
         self.rng.get_or_insert_with(|| {
