@@ -283,9 +283,11 @@ fn open_many() -> Result<Vec<Value>> {
     for folder in 0..1_024 {
         fs::create_dir_all(root.join(format!("objects/{folder:03x}")))?;
     }
-    // Names as the cache gives them; the first four digits say the folder.
+    // Names as the cache gives them: digits of a hash, of which the first four say the folder.
     for i in 0..FILES {
-        let key = format!("{:04x}{i:036x}", i % 65_536);
+        let mixed =
+            i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let key = format!("{:04x}{i:020x}{mixed:016x}", i % 65_536);
         let folder = (i % 65_536) % 1_024;
         fs::File::create(root.join(format!("objects/{folder:03x}/{key}-{:016x}-{:08x}", 75_000, 1)))?;
     }
