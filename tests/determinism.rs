@@ -63,6 +63,7 @@ fn ids_and_bytes_do_not_depend_on_workers_window_cache_or_timing() {
             batches_back: 0,
             prune_every: 1,
             num_epochs: Some(2),
+            ..LoaderSettings::default()
         };
         let (mut loader, _) =
             build_prefetching_loader(dataset, VecCollate, provider.clone(), cache.clone(), settings).unwrap();

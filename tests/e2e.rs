@@ -33,7 +33,7 @@ fn photographs_come_exactly_once_an_epoch_in_plan_order_and_each_is_downloaded_o
             let batch = batch.unwrap();
             let n = batch.ids().len();
             assert_eq!((batch.images.shape(), batch.labels.shape()), (&[n, 3, 64, 64][..], &[n][..]));
-            for (id, &label) in batch.ids().into_iter().zip(&batch.labels) {
+            for (id, &label) in batch.ids().iter().zip(&batch.labels) {
                 assert_eq!(index.label(id.index()).map(i64::from), Some(label));
             }
             assert!(batch.images.iter().all(|value| (0.0..=1.0).contains(value)));

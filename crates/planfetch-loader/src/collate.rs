@@ -12,6 +12,13 @@ use crate::error::BoxError;
 /// dropped comes back to be filled again, since the pages of a fresh large buffer cost more time than what is
 /// written into them.
 ///
+/// [`buffer`](Self::buffer) is also where an adapter brings in memory of its own: host memory that is pinned for a GPU,
+/// or a tensor of its framework. It is allocated once for each batch under way, written by the workers in place, and
+/// comes back by [`recycle`](Self::recycle).
+///
+/// Where samples are skipped ([`OnError::Skip`](crate::OnError::Skip)), the batch is made anew of the samples that are
+/// left, with fewer slots; `slots` is then called again for the same buffer, and with a length of 0 when none is left.
+///
 /// [`VecCollate`] and [`collate_fn`] are the ready ones for samples of any type.
 ///
 /// # Example
@@ -71,6 +78,13 @@ pub trait Collate<S>: Send + Sync + 'static {
 
     /// Makes the batch, when every slot has been filled.
     fn finish(&self, buffer: Self::Buffer) -> Self::Batch;
+
+    /// Returns how many bytes of memory a batch takes, or `None` where that is not known, which is what this method does
+    /// by default. [`LoaderSettings::max_batch_bytes`](crate::LoaderSettings::max_batch_bytes) needs it.
+    fn num_bytes(&self, batch: &Self::Batch) -> Option<u64> {
+        let _ = batch;
+        None
+    }
 
     /// Returns the buffer behind a batch that is no longer used, or `None` where batches are not used again, which is
     /// what this method does by default.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use planfetch_cache::{DiskCache, PrefetchGuard};
-use planfetch_plan::PlanView;
+use planfetch_plan::RankPlan;
 
 use crate::dataset::ObjectUris;
 use crate::settings::LoaderSettings;
@@ -67,13 +67,13 @@ pub struct PrefetchCoordinator {
 
 /// A plan and the step at which it begins, counted through.
 struct Segment {
-    plan: PlanView,
+    plan: RankPlan,
     start: u64,
 }
 
 impl Segment {
     fn end(&self) -> u64 {
-        self.start + self.plan.num_batches() as u64
+        self.start + self.plan.plan().num_batches() as u64
     }
 }
 
@@ -106,22 +106,23 @@ impl PrefetchCoordinator {
     /// Sets the plan that the reader takes next, from its first step on. Downloads begin with [`prime`](Self::prime).
     ///
     /// Objects that the window held for another plan go, unless the new window wants them too.
-    pub fn set_plan(&mut self, plan: PlanView) {
+    /// Of a [`RankPlan`], only the objects of its rank are downloaded.
+    pub fn set_plan(&mut self, plan: impl Into<RankPlan>) {
         self.set_plan_at(plan, 0);
     }
 
     /// Sets the plan that the reader takes next, from step `step` on. See [`set_plan`](Self::set_plan).
-    pub fn set_plan_at(&mut self, plan: PlanView, step: usize) {
+    pub fn set_plan_at(&mut self, plan: impl Into<RankPlan>, step: usize) {
         let is_primed = !self.held.is_empty();
-        self.move_to(plan, step);
+        self.move_to(plan.into(), step);
         if is_primed {
             self.prime();
         }
     }
 
     /// Sets the plan that follows the last one known, so that the window can go on into it.
-    pub fn set_next_plan(&mut self, plan: PlanView) {
-        self.add_plan(plan);
+    pub fn set_next_plan(&mut self, plan: impl Into<RankPlan>) {
+        self.add_plan(plan.into());
         self.prime();
     }
 
@@ -138,7 +139,7 @@ impl PrefetchCoordinator {
 
     /// Takes note that the reader has taken the batch of step `step` of its plan, and moves the window behind it.
     pub fn on_batch_yielded(&mut self, step: usize) {
-        self.move_past(step);
+        self.move_within(step.saturating_add(1));
         self.prime();
     }
 
@@ -150,7 +151,7 @@ impl PrefetchCoordinator {
     }
 
     /// Moves the reader to a step of another plan; the window follows by [`follow`](Self::follow).
-    pub(crate) fn move_to(&mut self, plan: PlanView, step: usize) {
+    pub(crate) fn move_to(&mut self, plan: RankPlan, step: usize) {
         // What the old window held is given up when the new one has been asked for, so that what both want is neither
         // deleted nor cancelled.
         self.leaving.extend(self.held.drain(..).flatten());
@@ -159,14 +160,15 @@ impl PrefetchCoordinator {
         self.window = Window::new(self.batches_back, self.batches_ahead, self.prune_every, self.cursor);
     }
 
-    pub(crate) fn add_plan(&mut self, plan: PlanView) {
+    pub(crate) fn add_plan(&mut self, plan: RankPlan) {
         let start = self.plans.back().map_or(0, Segment::end);
         self.plans.push_back(Segment { plan, start });
     }
 
-    pub(crate) fn move_past(&mut self, step: usize) {
+    /// Moves the reader to a step of the plan that it is in.
+    pub(crate) fn move_within(&mut self, step: usize) {
         if let Some(current) = self.plans.front() {
-            self.cursor = current.start + step as u64 + 1;
+            self.cursor = current.start + step as u64;
         }
     }
 
@@ -199,8 +201,8 @@ impl PrefetchCoordinator {
         // OK because the step lies in a plan that is in memory.
         let Some(batch) = segment.plan.batch((step - segment.start) as usize) else { return Vec::new() };
         let mut guards = Vec::with_capacity(batch.len());
-        for id in batch {
-            if self.uris.write_uri(id, &mut self.uri) {
+        for slot in batch.iter() {
+            if self.uris.write_uri(slot.sample, &mut self.uri) {
                 // A URI that can't be served is an error of the sample, and is reported when the sample is wanted.
                 guards.extend(self.cache.prefetch(&self.uri).ok());
             }

@@ -1,5 +1,7 @@
 //! From a sample id to a sample.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use planfetch_cache::LocalFile;
 use planfetch_index::SampleIndex;
 use planfetch_plan::SampleId;
@@ -13,6 +15,13 @@ pub trait ObjectUris: Send + Sync {
     /// Replaces what `uri` holds with the URI of the sample's object and returns true, or returns false when the sample
     /// has no object: it is computed, or lies in memory.
     fn write_uri(&self, id: SampleId, uri: &mut String) -> bool;
+}
+
+/// Returns the URI of a sample's object, if it has one. It comes from user code, whose panic is taken for none.
+pub(crate) fn uri_of(uris: &(impl ObjectUris + ?Sized), id: SampleId) -> Option<String> {
+    let mut uri = String::new();
+    let has_uri = catch_unwind(AssertUnwindSafe(|| uris.write_uri(id, &mut uri))).unwrap_or(false);
+    has_uri.then_some(uri)
 }
 
 impl ObjectUris for SampleIndex {

@@ -57,27 +57,44 @@
 /// The random generators of [`SampleContext::rng`], in the version that it uses.
 pub use rand_chacha;
 
+mod arrivals;
 mod assemble;
 mod batch;
+mod builder;
 mod collate;
 mod controller;
 mod coordinator;
 mod dataset;
+mod epoch;
 mod error;
 mod exchange;
+mod failures;
+mod fill;
+mod follow;
+mod insight;
 mod loader;
+mod on_error;
 mod plans;
 mod schedule;
 mod settings;
+mod shared;
+mod state;
 mod stats;
 mod window;
 
 pub use crate::batch::Batch;
+pub use crate::builder::LoaderBuilder;
 pub use crate::collate::{Collate, CollateFn, VecCollate, collate_fn};
 pub use crate::controller::PrefetchController;
 pub use crate::coordinator::PrefetchCoordinator;
 pub use crate::dataset::{Dataset, ObjectUris, SampleContext};
+pub use crate::epoch::Epoch;
 pub use crate::error::{BoxError, FailedSample, LoaderError};
-pub use crate::loader::{LoaderAndController, LoaderBuilder, PrefetchingLoader};
+pub use crate::insight::cause::Cause;
+pub use crate::insight::report::{CauseReport, HeldUp, LoaderReport, StageReport};
+pub use crate::insight::verdict::{BoundBy, Verdict};
+pub use crate::loader::{LoaderAndController, PrefetchingLoader};
+pub use crate::on_error::OnError;
 pub use crate::settings::LoaderSettings;
+pub use crate::state::LoaderState;
 pub use crate::stats::LoaderStats;

@@ -1,14 +1,17 @@
 //! What can be set about a loader.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoaderError;
+use crate::on_error::OnError;
 
 /// How a [`PrefetchingLoader`](crate::PrefetchingLoader) works ahead.
 ///
-/// None of these settings changes which samples come in which order, or their bytes.
+/// None of these settings changes which samples come in which order, or their bytes, but `on_error` where samples fail,
+/// and `in_order: false`, which gives up the order of batches.
 ///
 /// # Example
 ///
@@ -45,6 +48,24 @@ pub struct LoaderSettings {
     ///
     /// While it is unknown, the loader goes on into the next epoch's plan as one ends, so that the next begins at once.
     pub num_epochs: Option<u64>,
+    /// What becomes of a sample that can't be loaded. Default: [`OnError::Fail`].
+    pub on_error: OnError,
+    /// How long a call waits for a batch before it returns [`LoaderError::Timeout`]. Default: as long as it takes.
+    ///
+    /// A limit tells a run that hangs from one that is slow. Too short a limit ends runs that only start up: the first
+    /// batch comes when the store has answered. It is not heeded with `num_workers: 0`.
+    pub timeout: Option<Duration>,
+    /// Whether batches come in plan order. Default: true.
+    ///
+    /// `false` gives whichever batch of the epoch is finished first, so that one slow object holds up one batch and no
+    /// other; every batch still comes once an epoch. Then the order depends on timing, and a
+    /// [`LoaderState`](crate::LoaderState) belongs to its rank.
+    pub in_order: bool,
+    /// How many bytes the batches that `prefetch_factor` counts may take together. Default: no limit.
+    ///
+    /// It holds where the collate tells the size of a batch ([`Collate::num_bytes`](crate::Collate::num_bytes)), from
+    /// the first one on. A limit below the size of one batch leaves one at a time.
+    pub max_batch_bytes: Option<u64>,
 }
 
 impl Default for LoaderSettings {
@@ -56,6 +77,10 @@ impl Default for LoaderSettings {
             batches_back: 4,
             prune_every: 5,
             num_epochs: None,
+            on_error: OnError::default(),
+            timeout: None,
+            in_order: true,
+            max_batch_bytes: None,
         }
     }
 }
@@ -73,6 +98,12 @@ impl LoaderSettings {
             if !(min..=max).contains(&value) {
                 return Err(out_of_range(name, value, min, max));
             }
+        }
+        if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(LoaderError::Setting { name: "timeout", value: "0".into(), range: "more than 0".into() });
+        }
+        if self.max_batch_bytes == Some(0) {
+            return Err(LoaderError::Setting { name: "max_batch_bytes", value: "0".into(), range: "1 or more".into() });
         }
         Ok(())
     }

@@ -21,8 +21,9 @@ pub use planfetch_index::{
     load_index_folder,
 };
 pub use planfetch_loader::{
-    Batch, BoxError, Collate, Dataset, LoaderBuilder, LoaderError, LoaderSettings, ObjectUris, PrefetchController,
-    PrefetchCoordinator, PrefetchingLoader, SampleContext, VecCollate, collate_fn,
+    Batch, BoxError, Collate, Dataset, FailedSample, LoaderBuilder, LoaderError, LoaderReport, LoaderSettings,
+    LoaderState, ObjectUris, OnError, PrefetchController, PrefetchCoordinator, PrefetchingLoader, SampleContext,
+    VecCollate, collate_fn,
 };
 pub use planfetch_plan::{
     BalancedSubsamplingPlanProvider, BucketPlanProvider, ConcatPlanProvider, CurriculumPlanProvider, Cursor,
