@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod determinism;
+mod distributed;
 mod e2e;
 mod faults;
 mod restart;

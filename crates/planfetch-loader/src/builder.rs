@@ -164,9 +164,10 @@ impl<D: Dataset, C: Collate<D::Sample>> LoaderBuilder<D, C> {
         // From here on, dropping the loader ends the threads that were started.
         let mut loader = PrefetchingLoader::new(Arc::clone(&shared), uris);
         if let Some(coordinator) = coordinator {
-            let (shared, num_epochs) = (Arc::clone(&shared), settings.num_epochs);
-            loader
-                .spawn("planfetch-coordinator", move || coordinate(coordinator, &moves.1, &shared.plans, num_epochs))?;
+            let shared = Arc::clone(&shared);
+            loader.spawn("planfetch-coordinator", move || {
+                coordinate(coordinator, &moves.1, &shared.plans, &shared.settings);
+            })?;
         }
         shared.tell(generation, Step::To(first));
         for (i, mut maker) in makers.into_iter().enumerate() {
@@ -236,5 +237,9 @@ struct Uris<D>(Arc<D>);
 impl<D: Dataset> ObjectUris for Uris<D> {
     fn write_uri(&self, id: SampleId, uri: &mut String) -> bool {
         self.0.write_uri(id, uri)
+    }
+
+    fn object_size(&self, id: SampleId) -> Option<u64> {
+        self.0.object_size(id)
     }
 }

@@ -1,5 +1,12 @@
 //! From samples to batches.
 
+mod pad;
+mod stack;
+mod tuple;
+
+pub use crate::collate::pad::{PadCollate, PaddedBatch};
+pub use crate::collate::stack::StackCollate;
+
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -19,7 +26,9 @@ use crate::error::BoxError;
 /// Where samples are skipped ([`OnError::Skip`](crate::OnError::Skip)), the batch is made anew of the samples that are
 /// left, with fewer slots; `slots` is then called again for the same buffer, and with a length of 0 when none is left.
 ///
-/// [`VecCollate`] and [`collate_fn`] are the ready ones for samples of any type.
+/// The ready ones: [`VecCollate`] and [`collate_fn`] for samples of any type, [`StackCollate`] for arrays of one shape,
+/// [`PadCollate`] for sequences of different lengths. A tuple of up to four collates collates samples that are tuples of
+/// as many parts.
 ///
 /// # Example
 ///

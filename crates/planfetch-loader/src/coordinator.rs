@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use planfetch_cache::{DiskCache, PrefetchGuard};
-use planfetch_plan::RankPlan;
+use planfetch_plan::{RankBatch, RankPlan};
 
-use crate::dataset::ObjectUris;
+use crate::dataset::{ObjectUris, object_size, write_uri};
 use crate::settings::LoaderSettings;
 use crate::window::Window;
 
@@ -34,7 +35,7 @@ use crate::window::Window;
 /// let index = SampleIndex::from_rows(uris.iter().map(|uri| (uri, 0)))?;
 /// let plan = SequentialPlanProvider::new(index.len(), 2)?.plan(0)?;
 ///
-/// let settings = LoaderSettings { batches_ahead: 2, batches_back: 0, prune_every: 1, ..LoaderSettings::default() };
+/// let settings = LoaderSettings { batches_ahead: 2.into(), batches_back: 0, prune_every: 1, ..LoaderSettings::default() };
 /// let mut coordinator = PrefetchCoordinator::new(cache.clone(), index.clone(), &settings);
 /// coordinator.set_plan(plan.clone());
 /// coordinator.prime();
@@ -53,11 +54,15 @@ pub struct PrefetchCoordinator {
     batches_ahead: usize,
     batches_back: usize,
     prune_every: usize,
+    max_bytes: u64,
     window: Window,
     // Invariant: plans follow each other without a gap; the first is the one that the reader is in.
     plans: VecDeque<Segment>,
     // Invariant: one entry for each step that the window has asked for and not given up, in order.
-    held: VecDeque<Vec<PrefetchGuard>>,
+    held: VecDeque<HeldStep>,
+    /// What they take on disk, as far as it is known.
+    held_bytes: u64,
+    has_warned: bool,
     /// What a window before this one held.
     leaving: Vec<PrefetchGuard>,
     /// The next step that the reader takes, counted through over all plans.
@@ -77,26 +82,36 @@ impl Segment {
     }
 }
 
+/// The objects of a step.
+struct HeldStep {
+    guards: Vec<PrefetchGuard>,
+    bytes: u64,
+}
+
 impl PrefetchCoordinator {
     /// Makes a coordinator for the objects that `uris` names. It does nothing until a plan is set.
     ///
-    /// Of the settings, it heeds `batches_ahead`, `batches_back` and `prune_every`.
+    /// Of the settings, it heeds `batches_ahead` (by itself, it does not find out what `Auto` should be), `batches_back`,
+    /// `prune_every` and `max_ahead_bytes`.
     pub fn new(cache: DiskCache, uris: impl ObjectUris + 'static, settings: &LoaderSettings) -> Self {
         Self::with_uris(cache, Arc::new(uris), settings)
     }
 
     pub(crate) fn with_uris(cache: DiskCache, uris: Arc<dyn ObjectUris>, settings: &LoaderSettings) -> Self {
         let (batches_ahead, batches_back, prune_every) =
-            (settings.batches_ahead, settings.batches_back, settings.prune_every.max(1));
+            (settings.batches_ahead.initial(), settings.batches_back, settings.prune_every.max(1));
         Self {
             cache,
             uris,
             batches_ahead,
             batches_back,
             prune_every,
+            max_bytes: settings.max_ahead_bytes.unwrap_or(u64::MAX),
             window: Window::new(batches_back, batches_ahead, prune_every, 0),
             plans: VecDeque::new(),
             held: VecDeque::new(),
+            held_bytes: 0,
+            has_warned: false,
             leaving: Vec::new(),
             cursor: 0,
             uri: String::new(),
@@ -154,7 +169,8 @@ impl PrefetchCoordinator {
     pub(crate) fn move_to(&mut self, plan: RankPlan, step: usize) {
         // What the old window held is given up when the new one has been asked for, so that what both want is neither
         // deleted nor cancelled.
-        self.leaving.extend(self.held.drain(..).flatten());
+        self.leaving.extend(self.held.drain(..).flat_map(|step| step.guards));
+        self.held_bytes = 0;
         self.plans = VecDeque::from([Segment { plan, start: 0 }]);
         self.cursor = step as u64;
         self.window = Window::new(self.batches_back, self.batches_ahead, self.prune_every, self.cursor);
@@ -179,35 +195,87 @@ impl PrefetchCoordinator {
         }
     }
 
-    /// Moves the window behind the reader, by at most `max_steps` steps, and returns whether it is not there yet.
-    pub(crate) fn follow(&mut self, max_steps: usize) -> bool {
-        let Some(last) = self.plans.back() else { return false };
-        let moves = self.window.advance(self.cursor, last.end(), max_steps);
-        for step in moves.enter {
-            let guards = self.ask_for(step);
-            self.held.push_back(guards);
-        }
-        // OK because the window gives up only steps that it has asked for, and those are held.
-        let leaving = self.held.drain(..(moves.leave.end - moves.leave.start) as usize);
-        PrefetchGuard::evict_all(leaving.flatten());
-        if !moves.is_behind {
-            PrefetchGuard::evict_all(self.leaving.drain(..));
-        }
-        moves.is_behind
+    /// Sets how many steps ahead of the reader are kept local.
+    pub(crate) fn set_batches_ahead(&mut self, batches_ahead: usize) {
+        self.batches_ahead = batches_ahead;
+        self.window.set_ahead(batches_ahead);
     }
 
-    fn ask_for(&mut self, step: u64) -> Vec<PrefetchGuard> {
-        let Some(segment) = self.plans.iter().rev().find(|segment| segment.start <= step) else { return Vec::new() };
-        // OK because the step lies in a plan that is in memory.
-        let Some(batch) = segment.plan.batch((step - segment.start) as usize) else { return Vec::new() };
-        let mut guards = Vec::with_capacity(batch.len());
-        for slot in batch.iter() {
-            if self.uris.write_uri(slot.sample, &mut self.uri) {
-                // A URI that can't be served is an error of the sample, and is reported when the sample is wanted.
-                guards.extend(self.cache.prefetch(&self.uri).ok());
+    /// Moves the window behind the reader, by at most `max_steps` steps, and returns whether it is not there yet and can
+    /// go on.
+    pub(crate) fn follow(&mut self, max_steps: usize) -> bool {
+        let Some(last) = self.plans.back() else { return false };
+        let known = last.end();
+        let mut is_behind = true;
+        for _ in 0..max_steps {
+            let moves = self.window.advance(self.cursor, known, usize::from(self.has_room()));
+            for step in moves.enter {
+                let step = self.ask_for(step);
+                self.held_bytes = self.held_bytes.saturating_add(step.bytes);
+                self.held.push_back(step);
+            }
+            self.give_up(moves.leave);
+            // Where bytes are what keeps it from going on, the reader has to move first.
+            is_behind = moves.is_behind && self.has_room();
+            if !is_behind {
+                PrefetchGuard::evict_all(self.leaving.drain(..));
+                break;
             }
         }
-        guards
+        is_behind
+    }
+
+    /// Returns whether the next step may be asked for: the one that the reader takes next may in any case.
+    fn has_room(&self) -> bool {
+        let next = self.window.end();
+        self.max_bytes == u64::MAX
+            || next <= self.cursor
+            || self.held_bytes.saturating_add(self.bytes_of(next)) <= self.max_bytes
+    }
+
+    /// Returns what the objects of a step take, as far as it is known.
+    fn bytes_of(&self, step: u64) -> u64 {
+        let sizes = self.batch(step).map(|batch| batch.iter().map(|slot| object_size(&*self.uris, slot.sample)).sum());
+        sizes.unwrap_or(0)
+    }
+
+    /// Returns this rank's batch of a step, counted through over all plans.
+    fn batch(&self, step: u64) -> Option<RankBatch> {
+        let segment = self.plans.iter().rev().find(|segment| segment.start <= step)?;
+        // OK because the step lies in a plan that is in memory.
+        segment.plan.batch((step - segment.start) as usize)
+    }
+
+    fn give_up(&mut self, steps: Range<u64>) {
+        // OK because the window gives up only steps that it has asked for, and those are held.
+        let leaving = self.held.drain(..(steps.end - steps.start) as usize);
+        let mut bytes = 0;
+        PrefetchGuard::evict_all(leaving.flat_map(|step| {
+            bytes += step.bytes;
+            step.guards
+        }));
+        self.held_bytes = self.held_bytes.saturating_sub(bytes);
+    }
+
+    fn ask_for(&mut self, step: u64) -> HeldStep {
+        let mut held = HeldStep { guards: Vec::new(), bytes: self.bytes_of(step) };
+        let Some(batch) = self.batch(step) else { return held };
+        held.guards.reserve(batch.len());
+        for slot in batch.iter() {
+            // A URI that can't be made or served is an error of the sample, and is reported when the sample is wanted.
+            if matches!(write_uri(&*self.uris, slot.sample, &mut self.uri), Ok(true)) {
+                held.guards.extend(self.cache.prefetch(&self.uri).ok());
+            }
+        }
+        if self.max_bytes < held.bytes && !self.has_warned {
+            self.has_warned = true;
+            tracing::warn!(
+                batch_bytes = held.bytes,
+                max_ahead_bytes = self.max_bytes,
+                "max_ahead_bytes is less than one batch; batches are fetched one at a time"
+            );
+        }
+        held
     }
 }
 

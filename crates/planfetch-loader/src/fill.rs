@@ -10,7 +10,7 @@ use planfetch_cache::LocalFile;
 
 use crate::assemble::Event;
 use crate::collate::Collate;
-use crate::dataset::{Dataset, SampleContext};
+use crate::dataset::{Dataset, SampleContext, write_uri};
 use crate::error::{BoxError, Panicked};
 use crate::insight::trace::SampleTrace;
 use crate::on_error::Wanted;
@@ -113,8 +113,7 @@ impl<'a, D: Dataset, C: Collate<D::Sample>> Attempt<'a, D, C> {
 
     /// Replaces what `uri` holds with the URI of a sample's object, if it has one.
     pub(crate) fn write_uri(&self, index: usize, uri: &mut String) -> Result<bool, BoxError> {
-        catch_unwind(AssertUnwindSafe(|| self.dataset.write_uri(self.row[index].id, uri)))
-            .map_err(|panic| Box::new(Panicked::new(&*panic)).into())
+        write_uri(self.dataset, self.row[index].id, uri)
     }
 
     /// Makes samples and puts them into their slots.

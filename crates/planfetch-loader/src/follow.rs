@@ -3,8 +3,10 @@
 use crossbeam_channel::{Receiver, TryRecvError};
 
 use crate::coordinator::PrefetchCoordinator;
+use crate::depth::{Depth, Pace};
 use crate::plans::Plans;
 use crate::schedule::Place;
+use crate::settings::{BatchesAhead, LoaderSettings};
 
 /// What the coordinator is told about the reader, with the generation: words of earlier ones may come late.
 pub(crate) struct Move {
@@ -15,8 +17,8 @@ pub(crate) struct Move {
 pub(crate) enum Step {
     /// It goes on at this place, wherever it was.
     To(Place),
-    /// It has taken a batch, and this is the first that it has not taken.
-    At(Place),
+    /// It has taken a batch, this is the first that it has not taken, and this is its pace.
+    At(Place, Pace),
     /// It has come to the end of an epoch.
     EndOfEpoch,
 }
@@ -29,8 +31,10 @@ pub(crate) fn coordinate(
     mut coordinator: PrefetchCoordinator,
     moves: &Receiver<Move>,
     plans: &Plans,
-    num_epochs: Option<u64>,
+    settings: &LoaderSettings,
 ) {
+    let num_epochs = settings.num_epochs;
+    let mut depth = (settings.batches_ahead == BatchesAhead::Auto).then(Depth::new);
     let mut generation = 0;
     // The epoch that the reader is in, and the last one whose plan the coordinator knows.
     let (mut epoch, mut last_epoch) = (0, 0);
@@ -57,7 +61,12 @@ pub(crate) fn coordinate(
                     (epoch, last_epoch) = (place.epoch, place.epoch);
                     coordinator.move_to(plan, place.step);
                 }
-                Step::At(place) if of == generation && place.epoch == epoch => coordinator.move_within(place.step),
+                Step::At(place, pace) if of == generation && place.epoch == epoch => {
+                    coordinator.move_within(place.step);
+                    if let Some(depth) = &mut depth {
+                        coordinator.set_batches_ahead(depth.on_batch(pace));
+                    }
+                }
                 Step::EndOfEpoch if of == generation => {
                     // The reader may have overtaken a coordinator that is behind, and so does not know the next plan.
                     if last_epoch == epoch {
@@ -67,7 +76,7 @@ pub(crate) fn coordinate(
                     coordinator.move_to_next_plan();
                 }
                 // It belongs to another place than the one that the coordinator was sent to last.
-                Step::To(_) | Step::At(_) | Step::EndOfEpoch => {}
+                Step::To(_) | Step::At(..) | Step::EndOfEpoch => {}
             }
         }
         is_behind = coordinator.follow(STEPS_AT_ONCE);

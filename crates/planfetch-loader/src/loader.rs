@@ -3,16 +3,18 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::batch::Batch;
 use crate::controller::PrefetchController;
 use crate::dataset::{ObjectUris, uri_of};
+use crate::depth::Pace;
 use crate::epoch::Epoch;
 use crate::error::LoaderError;
 use crate::exchange::{Made, Read, Wait};
 use crate::follow::Step;
 use crate::insight::report::LoaderReport;
+use crate::insight::trace::Trace;
 use crate::schedule::Job;
 use crate::shared::LoaderShared;
 use crate::state::LoaderState;
@@ -62,6 +64,8 @@ pub struct PrefetchingLoader<B> {
     inline: Option<InlineAssembler<B>>,
     /// To name the object that held up a batch.
     uris: Arc<dyn ObjectUris>,
+    /// When the last batch was handed out.
+    last_given: Option<Instant>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -74,7 +78,7 @@ pub(crate) type InlineAssembler<B> = Box<dyn FnMut(&Job) -> Option<Made<B>> + Se
 impl<B> PrefetchingLoader<B> {
     /// Makes a loader without threads. Dropping it ends those that it is given.
     pub(crate) fn new(shared: Arc<LoaderShared<B>>, uris: Arc<dyn ObjectUris>) -> Self {
-        Self { shared, inline: None, uris, threads: Vec::new() }
+        Self { shared, inline: None, uris, last_given: None, threads: Vec::new() }
     }
 
     pub(crate) fn set_inline(&mut self, inline: InlineAssembler<B>) {
@@ -152,12 +156,15 @@ impl<B> Iterator for PrefetchingLoader<B> {
             Read::Batch { made, place, .. } => (Some(*place), made.trace.as_ref()),
             _ => (None, None),
         };
+        let late = trace.and_then(Trace::late);
+        let step = self.last_given.map_or(Duration::ZERO, |last| asked - last);
+        self.last_given = Some(given);
         self.shared.ledger().record((asked, given), place, trace, wait.another_since, |id| uri_of(&*self.uris, id));
         match read {
             Read::Batch { made: Made { batch: Ok(batch), .. }, generation, next, .. } => {
                 self.shared.counters.add_batch(batch.ids().len());
                 self.shared.record_failed(batch.failed());
-                self.shared.tell(generation, Step::At(next));
+                self.shared.tell(generation, Step::At(next, Pace { step, late }));
                 Some(Ok(batch))
             }
             Read::Batch { made: Made { batch: Err(error), .. }, .. } => {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::depth::Depth;
 use crate::error::LoaderError;
 use crate::on_error::OnError;
 
@@ -18,7 +19,7 @@ use crate::on_error::OnError;
 /// ```
 /// use planfetch_loader::LoaderSettings;
 ///
-/// let settings = LoaderSettings { num_workers: 8, batches_ahead: 400, ..LoaderSettings::default() };
+/// let settings = LoaderSettings { num_workers: 8, batches_ahead: 400.into(), ..LoaderSettings::default() };
 /// assert_eq!(settings.batches_back, 4);
 /// ```
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -36,8 +37,14 @@ pub struct LoaderSettings {
     /// How many batches ahead of the reader objects are downloaded. Default: 200.
     ///
     /// It must cover the store's latency and its bad moments: at 10 batches a second, 200 are 20 seconds.
-    /// Each costs the disk space of a batch's objects.
-    pub batches_ahead: usize,
+    /// Each costs the disk space of a batch's objects. [`BatchesAhead::Auto`] finds the number out.
+    pub batches_ahead: BatchesAhead,
+    /// How many bytes the objects in the window may take on disk. Default: no limit.
+    ///
+    /// It holds where sizes are known ([`ObjectUris::object_size`](crate::ObjectUris::object_size)), on each rank. The
+    /// window then ends before it exceeds the limit; where one batch alone exceeds it, batches are fetched one at a time,
+    /// with one warning.
+    pub max_ahead_bytes: Option<u64>,
     /// How many batches behind the reader stay on disk. Default: 4.
     pub batches_back: usize,
     /// After how many batches what has left the window is deleted. Default: 5.
@@ -68,12 +75,94 @@ pub struct LoaderSettings {
     pub max_batch_bytes: Option<u64>,
 }
 
+/// How many batches ahead of the reader objects are downloaded.
+///
+/// In a file of settings it is a number, or `"auto"`.
+///
+/// # Example
+///
+/// ```
+/// use planfetch_loader::{BatchesAhead, LoaderSettings};
+///
+/// let settings: LoaderSettings = serde_json::from_str(r#"{"batches_ahead": "auto"}"#)?;
+/// assert_eq!(settings.batches_ahead, BatchesAhead::Auto);
+/// assert_eq!(BatchesAhead::default(), 200.into());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(from = "BatchesAheadForm", into = "BatchesAheadForm")]
+pub enum BatchesAhead {
+    /// As many as the latency of the store and the pace of the training loop ask for, from 16 to 2,000.
+    ///
+    /// By Little's law, what must be under way is the pace times the latency. Both are measured at batches whose objects
+    /// were late, and twice that is kept; where objects are late all the same, it grows by half, and where none was late
+    /// for 256 batches, it shrinks by an eighth. So a run begins with some late batches, which a fixed number avoids.
+    Auto,
+    /// This many, at least 1.
+    Fixed(usize),
+}
+
+impl BatchesAhead {
+    /// Returns how many they are before anything is measured.
+    pub(crate) fn initial(self) -> usize {
+        match self {
+            Self::Auto => Depth::MIN,
+            Self::Fixed(batches) => batches,
+        }
+    }
+}
+
+impl Default for BatchesAhead {
+    fn default() -> Self {
+        Self::Fixed(200)
+    }
+}
+
+impl From<usize> for BatchesAhead {
+    fn from(batches: usize) -> Self {
+        Self::Fixed(batches)
+    }
+}
+
+/// What stands in a file.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum BatchesAheadForm {
+    Fixed(usize),
+    Word(Word),
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Auto,
+}
+
+impl From<BatchesAheadForm> for BatchesAhead {
+    fn from(form: BatchesAheadForm) -> Self {
+        match form {
+            BatchesAheadForm::Fixed(batches) => Self::Fixed(batches),
+            BatchesAheadForm::Word(Word::Auto) => Self::Auto,
+        }
+    }
+}
+
+impl From<BatchesAhead> for BatchesAheadForm {
+    fn from(ahead: BatchesAhead) -> Self {
+        match ahead {
+            BatchesAhead::Fixed(batches) => Self::Fixed(batches),
+            BatchesAhead::Auto => Self::Word(Word::Auto),
+        }
+    }
+}
+
 impl Default for LoaderSettings {
     fn default() -> Self {
         Self {
             num_workers: std::thread::available_parallelism().map_or(2, usize::from),
             prefetch_factor: 4,
-            batches_ahead: 200,
+            batches_ahead: BatchesAhead::default(),
+            max_ahead_bytes: None,
             batches_back: 4,
             prune_every: 5,
             num_epochs: None,
@@ -90,7 +179,7 @@ impl LoaderSettings {
         let ranges = [
             ("num_workers", self.num_workers, 0, 4_096),
             ("prefetch_factor", self.prefetch_factor, 1, 4_096),
-            ("batches_ahead", self.batches_ahead, 1, 100_000_000),
+            ("batches_ahead", self.batches_ahead.initial(), 1, 100_000_000),
             ("batches_back", self.batches_back, 0, 100_000_000),
             ("prune_every", self.prune_every, 1, 100_000_000),
         ];
@@ -102,8 +191,10 @@ impl LoaderSettings {
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(LoaderError::Setting { name: "timeout", value: "0".into(), range: "more than 0".into() });
         }
-        if self.max_batch_bytes == Some(0) {
-            return Err(LoaderError::Setting { name: "max_batch_bytes", value: "0".into(), range: "1 or more".into() });
+        for (name, bytes) in [("max_batch_bytes", self.max_batch_bytes), ("max_ahead_bytes", self.max_ahead_bytes)] {
+            if bytes == Some(0) {
+                return Err(LoaderError::Setting { name, value: "0".into(), range: "1 or more".into() });
+            }
         }
         Ok(())
     }

@@ -70,9 +70,11 @@
 mod build;
 mod load_index;
 pub mod prelude;
+mod rank_path;
 
 pub use crate::build::build_prefetching_loader;
 pub use crate::load_index::{LoadIndexError, load_index};
+pub use crate::rank_path::rank_path;
 
 pub use planfetch_cache as cache;
 #[cfg(feature = "image")]

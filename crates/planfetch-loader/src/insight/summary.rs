@@ -6,7 +6,7 @@ use crate::insight::cause::Cause;
 use crate::insight::ledger::Ledger;
 use crate::insight::report::{CauseReport, HeldUp, LoaderReport, StageReport};
 use crate::insight::verdict::Measured;
-use crate::settings::LoaderSettings;
+use crate::settings::{BatchesAhead, LoaderSettings};
 use crate::stats::Counters;
 
 /// Makes the report.
@@ -42,7 +42,11 @@ pub(crate) fn report(ledger: &Ledger, counters: &Counters, settings: &LoaderSett
         waited: ledger.waited,
         consumer: ledger.consumer,
         num_workers: settings.num_workers,
-        batches_ahead: settings.batches_ahead,
+        // Where it finds the number out, there is nothing to advise.
+        batches_ahead: match settings.batches_ahead {
+            BatchesAhead::Auto => usize::MAX,
+            BatchesAhead::Fixed(batches) => batches,
+        },
         busy: stats.busy,
         fetches: stages[Cause::Request].count(),
         fetching: stages[Cause::Request].time() + stages[Cause::Body].time(),

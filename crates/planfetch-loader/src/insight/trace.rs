@@ -1,6 +1,6 @@
 //! When the parts of a batch came.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use planfetch_plan::SampleId;
 
@@ -35,4 +35,14 @@ pub(crate) struct SampleTrace {
     pub(crate) started: Instant,
     /// A worker was done.
     pub(crate) done: Instant,
+}
+
+impl Trace {
+    /// Returns how long the last download took, from its request on, where the batch had to wait for it. The time that it
+    /// was queued is left out: it tells how much is asked for, and not how long the store takes.
+    pub(crate) fn late(&self) -> Option<Duration> {
+        let fetch = &self.last.as_ref()?.fetch;
+        let requested = fetch.iter().take_while(|(stage, _)| *stage == Cause::Queue).last()?.1;
+        Some(fetch.last()?.1.saturating_duration_since(requested))
+    }
 }
