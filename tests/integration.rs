@@ -6,6 +6,8 @@ mod determinism;
 mod distributed;
 mod e2e;
 mod faults;
+mod insight;
 mod restart;
+mod shutdown;
 mod support;
 mod tidy;

@@ -65,6 +65,8 @@ enum Outcome {
 impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
     /// Makes the batch of `job`, or `None` when it is not wanted any more. A panic of user code becomes its error.
     pub(crate) fn assemble(&mut self, job: &Job) -> Option<Made<C::Batch>> {
+        let (epoch, step) = (job.place.epoch, job.place.step);
+        let _span = tracing::debug_span!(target: "planfetch::batch", "batch", epoch, step).entered();
         let begun = Instant::now();
         self.last = None;
         let made = catch_unwind(AssertUnwindSafe(|| self.try_assemble(job, begun)));

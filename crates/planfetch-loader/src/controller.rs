@@ -113,6 +113,15 @@ impl<B> PrefetchController<B> {
         self.shared.exchange.position().0.step
     }
 
+    /// Returns the number of steps of an epoch, which is the same for every rank.
+    ///
+    /// # Errors
+    ///
+    /// [`LoaderError::Plan`] when the epoch has no plan.
+    pub fn num_steps(&self, epoch: u64) -> Result<usize, LoaderError> {
+        Ok(self.shared.plans.get(epoch)?.num_steps())
+    }
+
     /// Returns where the time of the run went so far, and what it was bound by. See [`LoaderReport`].
     #[must_use]
     pub fn report(&self) -> LoaderReport {

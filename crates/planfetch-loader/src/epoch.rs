@@ -20,6 +20,11 @@ impl<'a, B> Epoch<'a, B> {
     pub(crate) fn new(loader: &'a mut PrefetchingLoader<B>) -> Self {
         Self { loader, has_ended: false }
     }
+
+    #[cfg(feature = "indicatif")]
+    pub(crate) fn loader(&self) -> &PrefetchingLoader<B> {
+        self.loader
+    }
 }
 
 impl<B> Iterator for Epoch<'_, B> {

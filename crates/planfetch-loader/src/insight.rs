@@ -2,6 +2,8 @@
 
 pub(crate) mod cause;
 pub(crate) mod charge;
+#[cfg(feature = "metrics")]
+pub(crate) mod export;
 pub(crate) mod fetch;
 pub(crate) mod ledger;
 pub(crate) mod report;

@@ -77,6 +77,8 @@ mod loader;
 mod object_path;
 mod on_error;
 mod plans;
+#[cfg(feature = "indicatif")]
+mod progress;
 mod schedule;
 mod settings;
 mod shared;
@@ -98,6 +100,8 @@ pub use crate::insight::verdict::{BoundBy, Verdict};
 pub use crate::loader::{LoaderAndController, PrefetchingLoader};
 pub use crate::object_path::ObjectPathDataset;
 pub use crate::on_error::OnError;
+#[cfg(feature = "indicatif")]
+pub use crate::progress::WithProgress;
 pub use crate::settings::{BatchesAhead, LoaderSettings};
 pub use crate::state::LoaderState;
 pub use crate::stats::LoaderStats;

@@ -127,6 +127,12 @@ impl<B> PrefetchingLoader<B> {
         self.shared.report()
     }
 
+    /// Returns how much of the run the training loop has waited.
+    #[cfg(feature = "indicatif")]
+    pub(crate) fn waited_share(&self) -> f64 {
+        self.shared.ledger().waited_share()
+    }
+
     /// Returns a controller of this loader, as building it did.
     #[must_use]
     pub fn controller(&self) -> PrefetchController<B> {
@@ -159,10 +165,22 @@ impl<B> Iterator for PrefetchingLoader<B> {
         let late = trace.and_then(Trace::late);
         let step = self.last_given.map_or(Duration::ZERO, |last| asked - last);
         self.last_given = Some(given);
-        self.shared.ledger().record((asked, given), place, trace, wait.another_since, |id| uri_of(&*self.uris, id));
+        let uri = |id| uri_of(&*self.uris, id);
+        let charges = self.shared.ledger().record((asked, given), place, trace, wait.another_since, uri);
+        #[cfg(feature = "metrics")]
+        crate::insight::export::waited(&charges);
+        tracing::trace!(
+            target: "planfetch::wait",
+            waited = ?(given - asked),
+            place = ?place,
+            cause = charges.largest().name(),
+            "a batch was asked for"
+        );
         match read {
             Read::Batch { made: Made { batch: Ok(batch), .. }, generation, next, .. } => {
                 self.shared.counters.add_batch(batch.ids().len());
+                #[cfg(feature = "metrics")]
+                crate::insight::export::taken(batch.ids().len());
                 self.shared.record_failed(batch.failed());
                 self.shared.tell(generation, Step::At(next, Pace { step, late }));
                 Some(Ok(batch))

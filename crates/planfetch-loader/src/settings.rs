@@ -96,7 +96,7 @@ pub enum BatchesAhead {
     ///
     /// By Little's law, what must be under way is the pace times the latency. Both are measured at batches whose objects
     /// were late, and twice that is kept; where objects are late all the same, it grows by half, and where none was late
-    /// for 256 batches, it shrinks by an eighth. So a run begins with some late batches, which a fixed number avoids.
+    /// for a while, it shrinks by a sixteenth. So a run begins with some late batches, which a fixed number avoids.
     Auto,
     /// This many, at least 1.
     Fixed(usize),

@@ -23,6 +23,9 @@ use crate::stats::Counters;
 /// How long a maker is given to say what its batch lacks.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// How many failed samples are warned of; a data set with many would fill the log. All are counted.
+const MAX_WARNINGS: u64 = 20;
+
 /// What the loader, its controllers and its threads share.
 pub(crate) struct LoaderShared<B> {
     pub(crate) exchange: Exchange<B>,
@@ -108,6 +111,19 @@ impl<B> LoaderShared<B> {
 
     /// Takes note of samples that failed.
     pub(crate) fn record_failed(&self, failed: &[FailedSample]) {
+        if failed.is_empty() {
+            return;
+        }
+        #[cfg(feature = "metrics")]
+        crate::insight::export::failed(failed.len());
+        let before = self.counters.snapshot().failed;
+        for (sample, number) in failed.iter().zip(before..) {
+            if number < MAX_WARNINGS {
+                tracing::warn!(target: "planfetch::failed", %sample, "a sample could not be loaded");
+            } else {
+                tracing::debug!(target: "planfetch::failed", %sample, "a sample could not be loaded");
+            }
+        }
         self.counters.add_failed(failed.len());
         self.failures.add(failed);
     }

@@ -1,6 +1,7 @@
 //! What a training loop may wait for.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +92,13 @@ pub(crate) struct PerCause<T>([T; Cause::ALL.len()]);
 impl<T> PerCause<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Cause, &T)> {
         Cause::ALL.into_iter().zip(&self.0)
+    }
+}
+
+impl PerCause<Duration> {
+    /// Returns the cause with the largest part; of equal ones, the last.
+    pub(crate) fn largest(&self) -> Cause {
+        self.iter().max_by_key(|(_, part)| **part).map_or(Cause::Handover, |(cause, _)| cause)
     }
 }
 

@@ -44,6 +44,14 @@ impl Ledger {
         self.first_asked.zip(self.last_given).map_or(Duration::ZERO, |(from, to)| to - from)
     }
 
+    /// Returns how much of the run was waited.
+    #[cfg(feature = "indicatif")]
+    pub(crate) fn waited_share(&self) -> f64 {
+        let waited: Duration = self.waited.iter().map(|(_, part)| *part).sum();
+        let elapsed = self.elapsed();
+        if elapsed.is_zero() { 0.0 } else { waited.as_secs_f64() / elapsed.as_secs_f64() }
+    }
+
     /// Takes note of a wait, and charges it. `place` is that of the batch, where there is one; `uri` finds a sample's.
     pub(crate) fn record(
         &mut self,
@@ -58,16 +66,13 @@ impl Ledger {
             self.consumer += asked.saturating_duration_since(last);
         }
         let charges = charge(asked, given, trace, another_since);
-        let mut worst = (Cause::Handover, Duration::ZERO);
         for (cause, &part) in charges.iter() {
             self.waited[cause] += part;
             self.batches[cause] += u64::from(!part.is_zero());
-            if worst.1 < part {
-                worst = (cause, part);
-            }
         }
         if let (Some(place), Some(last)) = (place, trace.and_then(|trace| trace.last.as_ref())) {
-            let (epoch, step, (cause, waited)) = (place.epoch, place.step, worst);
+            let (epoch, step, cause) = (place.epoch, place.step, charges.largest());
+            let waited = charges[cause];
             // Few waits are among the longest, so few URIs are looked up.
             let at = self.longest.partition_point(|other| waited <= other.waited);
             if !waited.is_zero() && at < LONGEST {
