@@ -204,7 +204,7 @@ fn after_an_error_the_controller_can_go_on_elsewhere() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     let index = put_objects(&server, 40);
     let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 8, 1).unwrap();
-    server.inject(FaultRule::always(Fault::SlowDown).on("/objects/03/00003.bin"));
+    server.inject(FaultRule::always(Fault::Reset).on("/objects/03/00003.bin"));
     let (mut loader, controller) = build_prefetching_loader(
         Sums(index),
         VecCollate,

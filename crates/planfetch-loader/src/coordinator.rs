@@ -5,10 +5,11 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use planfetch_cache::{DiskCache, PrefetchGuard};
-use planfetch_plan::{RankBatch, RankPlan};
+use planfetch_cache::{DiskCache, EvictionMode, NextUse, PrefetchGuard, PruneBackend};
+use planfetch_plan::{RankBatch, RankPlan, RankSlot};
 
 use crate::dataset::{ObjectUris, object_size, write_uri};
+use crate::next_use::{Occurrences, Uses, next_use};
 use crate::settings::LoaderSettings;
 use crate::window::Window;
 
@@ -65,26 +66,44 @@ pub struct PrefetchCoordinator {
     has_warned: bool,
     /// What a window before this one held.
     leaving: Vec<PrefetchGuard>,
+    /// The plan before the one that the reader is in: steps of it may still be held.
+    before: Option<Segment>,
+    /// What becomes of objects that leave the window.
+    eviction: EvictionMode,
+    /// Whether other processes use the directory too.
+    is_shared: bool,
     /// The next step that the reader takes, counted through over all plans.
     cursor: u64,
     uri: String,
 }
 
-/// A plan and the step at which it begins, counted through.
+/// A plan, and the step and the sample at which it begins, counted through.
 struct Segment {
     plan: RankPlan,
     start: u64,
+    first_sample: u64,
+    /// Made where the cache asks when objects are used next.
+    occurrences: Option<Occurrences>,
 }
 
 impl Segment {
     fn end(&self) -> u64 {
         self.start + self.plan.plan().num_batches() as u64
     }
+
+    fn end_sample(&self) -> u64 {
+        self.first_sample + self.plan.plan().num_ids() as u64
+    }
+
+    fn uses(&self) -> Option<Uses<'_>> {
+        let occurrences = self.occurrences.as_ref()?;
+        Some(Uses { plan: &self.plan, occurrences, start: self.first_sample })
+    }
 }
 
-/// The objects of a step.
+/// The objects of a step, with the place of each sample in its plan.
 struct HeldStep {
-    guards: Vec<PrefetchGuard>,
+    guards: Vec<(PrefetchGuard, RankSlot)>,
     bytes: u64,
 }
 
@@ -100,6 +119,8 @@ impl PrefetchCoordinator {
     pub(crate) fn with_uris(cache: DiskCache, uris: Arc<dyn ObjectUris>, settings: &LoaderSettings) -> Self {
         let (batches_ahead, batches_back, prune_every) =
             (settings.batches_ahead.initial(), settings.batches_back, settings.prune_every.max(1));
+        let eviction = cache.eviction();
+        let is_shared = cache.settings().prune_backend == PruneBackend::Scan;
         Self {
             cache,
             uris,
@@ -113,6 +134,9 @@ impl PrefetchCoordinator {
             held_bytes: 0,
             has_warned: false,
             leaving: Vec::new(),
+            before: None,
+            eviction,
+            is_shared,
             cursor: 0,
             uri: String::new(),
         }
@@ -141,10 +165,14 @@ impl PrefetchCoordinator {
         self.prime();
     }
 
-    /// Returns whether the window reaches beyond the end of the last plan known.
+    /// Returns whether the next plan is wanted: the window reaches beyond the end of the last one known, or the cache
+    /// evicts by the next use ([`EvictionMode::Clairvoyant`]).
     #[must_use]
     pub fn wants_next_plan(&self) -> bool {
-        self.plans.back().is_some_and(|last| self.window.wants_more(self.cursor, last.end()))
+        let last = self.plans.back();
+        // When objects are used next is known by the next plan.
+        last.is_some_and(|last| self.window.wants_more(self.cursor, last.end()))
+            || (self.eviction == EvictionMode::Clairvoyant && self.plans.len() == 1)
     }
 
     /// Begins to download the steps ahead of the reader.
@@ -169,16 +197,25 @@ impl PrefetchCoordinator {
     pub(crate) fn move_to(&mut self, plan: RankPlan, step: usize) {
         // What the old window held is given up when the new one has been asked for, so that what both want is neither
         // deleted nor cancelled.
-        self.leaving.extend(self.held.drain(..).flat_map(|step| step.guards));
+        self.leaving.extend(self.held.drain(..).flat_map(|step| step.guards).map(|(guard, _)| guard));
         self.held_bytes = 0;
-        self.plans = VecDeque::from([Segment { plan, start: 0 }]);
+        // The order of uses goes on, so that what is said of later ones stays later.
+        let first_sample = self.plans.back().map_or(0, Segment::end_sample);
+        self.before = None;
+        self.plans = VecDeque::from([self.segment(plan, 0, first_sample)]);
         self.cursor = step as u64;
         self.window = Window::new(self.batches_back, self.batches_ahead, self.prune_every, self.cursor);
     }
 
     pub(crate) fn add_plan(&mut self, plan: RankPlan) {
-        let start = self.plans.back().map_or(0, Segment::end);
-        self.plans.push_back(Segment { plan, start });
+        let (start, first_sample) = self.plans.back().map_or((0, 0), |last| (last.end(), last.end_sample()));
+        let segment = self.segment(plan, start, first_sample);
+        self.plans.push_back(segment);
+    }
+
+    fn segment(&self, plan: RankPlan, start: u64, first_sample: u64) -> Segment {
+        let occurrences = (self.eviction == EvictionMode::Clairvoyant).then(|| Occurrences::new(plan.plan()));
+        Segment { plan, start, first_sample, occurrences }
     }
 
     /// Moves the reader to a step of the plan that it is in.
@@ -191,7 +228,7 @@ impl PrefetchCoordinator {
     pub(crate) fn move_to_next_plan(&mut self) {
         if let Some(next) = self.plans.get(1) {
             self.cursor = next.start;
-            self.plans.pop_front();
+            self.before = self.plans.pop_front();
         }
     }
 
@@ -218,11 +255,20 @@ impl PrefetchCoordinator {
             // Where bytes are what keeps it from going on, the reader has to move first.
             is_behind = moves.is_behind && self.has_room();
             if !is_behind {
-                PrefetchGuard::evict_all(self.leaving.drain(..));
+                self.end_leaving();
                 break;
             }
         }
         is_behind
+    }
+
+    /// Gives up what a window before this one held and this one does not hold too.
+    fn end_leaving(&mut self) {
+        match self.eviction {
+            EvictionMode::Window => PrefetchGuard::evict_all(self.leaving.drain(..)),
+            // Whoever drops a guard says that nobody knows when its object is used next.
+            _ => self.leaving.clear(),
+        }
     }
 
     /// Returns whether the next step may be asked for: the one that the reader takes next may in any case.
@@ -248,13 +294,25 @@ impl PrefetchCoordinator {
 
     fn give_up(&mut self, steps: Range<u64>) {
         // OK because the window gives up only steps that it has asked for, and those are held.
-        let leaving = self.held.drain(..(steps.end - steps.start) as usize);
-        let mut bytes = 0;
-        PrefetchGuard::evict_all(leaving.flat_map(|step| {
-            bytes += step.bytes;
-            step.guards
-        }));
+        let leaving: Vec<HeldStep> = self.held.drain(..(steps.end - steps.start) as usize).collect();
+        let bytes = leaving.iter().map(|step| step.bytes).sum();
         self.held_bytes = self.held_bytes.saturating_sub(bytes);
+        let guards = steps
+            .zip(leaving)
+            .flat_map(|(number, step)| step.guards.into_iter().map(move |(guard, slot)| (number, guard, slot)));
+        match self.eviction {
+            EvictionMode::Window => PrefetchGuard::evict_all(guards.map(|(_, guard, _)| guard)),
+            _ => PrefetchGuard::release_all(guards.map(|(step, guard, slot)| (guard, self.next_use(step, slot)))),
+        }
+    }
+
+    /// Returns when the object of a slot of this step, counted through, is used next.
+    fn next_use(&self, step: u64, slot: RankSlot) -> NextUse {
+        let segments = || self.before.iter().chain(&self.plans);
+        let current = segments().filter(|segment| segment.start <= step).last();
+        let Some(current) = current.and_then(Segment::uses) else { return NextUse::Unknown };
+        let next = segments().find(|segment| step < segment.start).and_then(Segment::uses);
+        next_use(current, next, slot.position, slot.sample, self.is_shared)
     }
 
     fn ask_for(&mut self, step: u64) -> HeldStep {
@@ -264,7 +322,7 @@ impl PrefetchCoordinator {
         for slot in batch.iter() {
             // A URI that can't be made or served is an error of the sample, and is reported when the sample is wanted.
             if matches!(write_uri(&*self.uris, slot.sample, &mut self.uri), Ok(true)) {
-                held.guards.extend(self.cache.prefetch(&self.uri).ok());
+                held.guards.extend(self.cache.prefetch(&self.uri).ok().map(|guard| (guard, slot)));
             }
         }
         if self.max_bytes < held.bytes && !self.has_warned {

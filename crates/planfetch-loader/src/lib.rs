@@ -74,6 +74,7 @@ mod fill;
 mod follow;
 mod insight;
 mod loader;
+mod next_use;
 mod object_path;
 mod on_error;
 mod plans;

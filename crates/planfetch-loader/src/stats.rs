@@ -78,11 +78,12 @@ impl Counters {
 
     /// Takes note of the download that a file had to wait for, and returns its stages with their ends.
     pub(crate) fn add_fetch(&self, file: &LocalFile) -> Vec<(Cause, Instant)> {
-        let stages = stages(file);
-        for &(stage, start, end) in &stages {
-            self.stages[stage].add(1, end.saturating_duration_since(start));
-        }
-        stages.into_iter().map(|(stage, _, end)| (stage, end)).collect()
+        stages(file)
+            .map(|(stage, start, end)| {
+                self.stages[stage].add(1, end.saturating_duration_since(start));
+                (stage, end)
+            })
+            .collect()
     }
 
     /// Takes note that a sample waited for a worker.
