@@ -148,6 +148,7 @@ impl<D: Dataset, C: Collate<D::Sample>> LoaderBuilder<D, C> {
             })
             .collect();
         let uris: Arc<dyn ObjectUris> = Arc::new(Uris(dataset));
+        let download_concurrency = cache.as_ref().map(|cache| cache.settings().download_concurrency);
         let coordinator = cache.map(|cache| PrefetchCoordinator::with_uris(cache, Arc::clone(&uris), &settings));
         let moves = unbounded();
         let shared = Arc::new(LoaderShared {
@@ -157,6 +158,7 @@ impl<D: Dataset, C: Collate<D::Sample>> LoaderBuilder<D, C> {
             failures: Failures::default(),
             ledger: Mutex::default(),
             settings: settings.clone(),
+            download_concurrency,
             makers: makers.iter().map(|maker| maker.events.0.clone()).collect(),
             wanted,
             moves: Mutex::new(coordinator.is_some().then_some(moves.0)),

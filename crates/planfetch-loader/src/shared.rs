@@ -34,6 +34,8 @@ pub(crate) struct LoaderShared<B> {
     pub(crate) failures: Failures,
     pub(crate) ledger: Mutex<Ledger>,
     pub(crate) settings: LoaderSettings,
+    /// That of the cache, where there is one.
+    pub(crate) download_concurrency: Option<usize>,
     /// One for each assembler.
     pub(crate) makers: Vec<Sender<Event>>,
     /// The generation that is wanted: samples of earlier ones are not decoded any more.
@@ -102,7 +104,7 @@ impl<B> LoaderShared<B> {
 
     /// Makes a report on the run so far.
     pub(crate) fn report(&self) -> LoaderReport {
-        report(&self.ledger(), &self.counters, &self.settings)
+        report(&self.ledger(), &self.counters, &self.settings, self.download_concurrency)
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {

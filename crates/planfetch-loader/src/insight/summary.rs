@@ -10,7 +10,12 @@ use crate::settings::{BatchesAhead, LoaderSettings};
 use crate::stats::Counters;
 
 /// Makes the report.
-pub(crate) fn report(ledger: &Ledger, counters: &Counters, settings: &LoaderSettings) -> LoaderReport {
+pub(crate) fn report(
+    ledger: &Ledger,
+    counters: &Counters,
+    settings: &LoaderSettings,
+    download_concurrency: Option<usize>,
+) -> LoaderReport {
     let (stats, stages) = (counters.snapshot(), counters.stages());
     let elapsed = ledger.elapsed();
     let waited = ledger.waited.iter().map(|(_, part)| *part).sum();
@@ -47,6 +52,7 @@ pub(crate) fn report(ledger: &Ledger, counters: &Counters, settings: &LoaderSett
             BatchesAhead::Auto => usize::MAX,
             BatchesAhead::Fixed(batches) => batches,
         },
+        download_concurrency,
         busy: stats.busy,
         fetches: stages[Cause::Request].count(),
         fetching: stages[Cause::Request].time() + stages[Cause::Body].time(),

@@ -84,6 +84,8 @@ pub(crate) struct Measured {
     pub(crate) consumer: Duration,
     pub(crate) num_workers: usize,
     pub(crate) batches_ahead: usize,
+    /// How many downloads the cache runs at once, where there is one.
+    pub(crate) download_concurrency: Option<usize>,
     /// What workers did, all added up.
     pub(crate) busy: Duration,
     /// The downloads that were waited for: their number, and the time from the request to the last byte.
@@ -148,13 +150,19 @@ impl Measured {
         let under_way = (rate * each).ceil().max(1.0);
         let per_batch = (self.samples as f64 / self.batches as f64).max(1.0);
         let ahead = (2.0 * under_way / per_batch).ceil() as usize + 2;
-        let ahead =
-            if self.batches_ahead < ahead { format!(", and batches_ahead to {ahead} or more") } else { String::new() };
-        format!(
-            "{rate:.0} samples/s times {:.0} ms each: raise download_concurrency to about {}{ahead}",
-            each * 1e3,
-            two_digits(under_way)
-        )
+        let concurrency = two_digits(under_way);
+        let mut steps = Vec::new();
+        if self.download_concurrency.is_none_or(|now| (now as u64) < concurrency) {
+            steps.push(format!("raise download_concurrency to about {concurrency}"));
+        }
+        if self.batches_ahead < ahead {
+            steps.push(format!("raise batches_ahead to {ahead} or more"));
+        }
+        if steps.is_empty() {
+            // What there is would do for a steady run.
+            steps.push("use a nearer store, or larger objects; the start of a run waits in any case".into());
+        }
+        format!("{rate:.0} samples/s times {:.0} ms each: {}", each * 1e3, steps.join(", and "))
     }
 
     /// Returns how many samples a second the rest of the run could do: what the training loop would take, and what the
@@ -217,6 +225,7 @@ mod tests {
             consumer: Duration::from_millis(consumer_ms),
             num_workers: 4,
             batches_ahead: 200,
+            download_concurrency: Some(64),
             busy: Duration::from_secs(2),
             fetches: 1_000,
             fetching: Duration::from_secs(30),
@@ -251,7 +260,9 @@ mod tests {
             "bound by: store latency; 6400 samples/s times 30 ms each: raise download_concurrency to about 200"
         );
         let narrow = Measured { batches_ahead: 2, ..measured(&[(Cause::Request, 500)], 1_000) };
-        assert!(narrow.verdict().advice.ends_with(", and batches_ahead to 8 or more"), "{}", narrow.verdict());
+        assert!(narrow.verdict().advice.ends_with(", and raise batches_ahead to 8 or more"), "{}", narrow.verdict());
+        let enough = Measured { download_concurrency: Some(256), ..measured(&[(Cause::Request, 500)], 1_000) };
+        assert!(enough.verdict().advice.contains("nearer store"), "{}", enough.verdict());
     }
 
     #[test]

@@ -6,4 +6,5 @@ mod collates;
 mod on_error;
 mod ranks;
 mod resume;
+mod settings;
 mod support;
