@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use planfetch::loader::ObjectPathDataset;
 use planfetch::prelude::*;
 use planfetch::rank_path;
 

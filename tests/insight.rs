@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use planfetch::cache::object_store::memory::InMemory;
 use planfetch::cache::object_store::path::Path;
 use planfetch::cache::object_store::{ObjectStoreExt, PutPayload};
-use planfetch::loader::{BoundBy, Cause, ObjectPathDataset};
+use planfetch::loader::{BoundBy, Cause};
 use planfetch::prelude::*;
 use planfetch_testkit::{Fault, FaultRule, S3Server};
 

@@ -147,8 +147,11 @@ impl<B> Exchange<B> {
         let mut state = self.lock();
         loop {
             if let Some(read) = Self::try_take_from(&mut state) {
+                let wants_makers = state.schedule.wants_makers();
                 drop(state);
-                self.for_makers.notify_one();
+                if wants_makers {
+                    self.for_makers.notify_one();
+                }
                 return (read, wait);
             }
             if wait.another_since.is_none() && state.schedule.another_is_ready() {

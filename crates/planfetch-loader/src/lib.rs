@@ -40,6 +40,7 @@
 //! - [`Dataset`] makes a sample of its id and its local file; [`Collate`] makes a batch of samples.
 //! - [`LoaderBuilder`] puts them together with a plan and a cache.
 //! - [`PrefetchingLoader`] is the iterator over batches, [`PrefetchController`] says which epoch it delivers.
+//! - [`LoaderState`] is where a run is, to go on from in another process; [`LoaderReport`] is where its time went.
 //! - [`PrefetchCoordinator`] keeps the window local; it is public for those who own their loop.
 //!
 //! # How the parts fit
@@ -53,6 +54,17 @@
 //! # What it does not do
 //!
 //! It knows neither pixels nor tensors, and it makes no plan: see `planfetch-image`, the adapters, and `planfetch-plan`.
+//!
+//! # Features
+//!
+//! | feature | default | what it brings |
+//! | --- | --- | --- |
+//! | `indicatif` | no | a progress bar for training loops |
+//! | `metrics` | no | what is measured, for exporters of the `metrics` crate |
+//!
+//! With `metrics`, these are reported: the counters `planfetch_batches_total`, `planfetch_samples_total` and
+//! `planfetch_failed_samples_total`, the histogram `planfetch_wait_seconds`, and the counter
+//! `planfetch_waited_microseconds_total` with the label `cause`.
 
 /// The random generators of [`SampleContext::rng`], in the version that it uses.
 pub use rand_chacha;

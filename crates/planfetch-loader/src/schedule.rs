@@ -241,17 +241,25 @@ impl<T> Schedule<T> {
         number
     }
 
+    /// Returns how many batches may be under way, by their number and by what they take.
+    fn capacity(&self) -> usize {
+        let fitting = self.rules.max_bytes.and_then(|max_bytes| max_bytes.checked_div(self.largest_batch));
+        let fitting = fitting.map_or(usize::MAX, |fitting| usize::try_from(fitting).unwrap_or(usize::MAX).max(1));
+        self.rules.capacity.min(fitting)
+    }
+
     /// Returns whether one more batch may be begun.
     pub(crate) fn has_room(&self) -> bool {
-        let mut capacity = self.rules.capacity;
-        if let Some(max_bytes) = self.rules.max_bytes
-            && let Some(fitting) = max_bytes.checked_div(self.largest_batch)
-        {
-            capacity = capacity.min(usize::try_from(fitting).unwrap_or(usize::MAX).max(1));
-        }
         let first = self.entries.first_key_value().map_or(self.number_in, |(&number, _)| number);
         let span = self.number_in - first;
-        self.under_way < capacity && span < (self.rules.capacity.saturating_mul(MAX_OVERTAKEN)) as u64
+        self.under_way < self.capacity() && span < (self.rules.capacity.saturating_mul(MAX_OVERTAKEN)) as u64
+    }
+
+    /// Returns whether makers that wait should be woken: when half of what may be under way was taken. To wake one for
+    /// each batch costs the reader more than all else about a batch that is ready.
+    pub(crate) fn wants_makers(&self) -> bool {
+        let capacity = self.capacity();
+        self.under_way <= capacity - (capacity / 2).max(1)
     }
 
     /// Returns what a maker does next.

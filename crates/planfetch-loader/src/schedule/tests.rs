@@ -153,6 +153,24 @@ proptest! {
 }
 
 #[test]
+fn makers_are_woken_before_the_reader_has_taken_all_that_is_ready() {
+    for (capacity, max_bytes) in [(1, None), (2, None), (3, None), (4, None), (9, None), (9, Some(20)), (9, Some(1))] {
+        let mut play = Play::new(1_000, 1, Rules { max_bytes, ..rules(capacity, None) });
+        play.drive(&[0, 0, 1, 2]);
+        // All makers make what they may, and wait.
+        while let Next::Make(job) = play.schedule.next() {
+            play.schedule.deliver(&job, job.place, 10);
+        }
+        let ready = play.schedule.under_way;
+        let woken = (1..=ready).find(|_| {
+            play.drive(&[2]);
+            play.schedule.wants_makers()
+        });
+        assert_eq!(woken, Some((ready / 2).max(1)), "{capacity} {max_bytes:?}");
+    }
+}
+
+#[test]
 fn what_was_made_before_a_restart_is_given_back() {
     let mut schedule = Schedule::<u32>::new(rules(4, None));
     schedule.add_plan(0, plan(8, 2, 0));
