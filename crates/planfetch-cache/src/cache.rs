@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use object_store::ObjectStore;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -26,7 +26,7 @@ use crate::table::{Amount, Table};
 use crate::target::Target;
 use crate::uri::ObjectUri;
 
-/// How long dropping a cache waits for files that are being written.
+/// How long dropping a cache waits for files that are being written and deleted.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A directory of objects that were downloaded from object stores.
@@ -348,6 +348,9 @@ impl fmt::Debug for DiskCache {
 impl Drop for Running {
     fn drop(&mut self) {
         self.shared.close();
+        if Handle::try_current().is_err() {
+            self.shared.finish_removals(Instant::now() + SHUTDOWN_TIMEOUT / 2);
+        }
         let Some(runtime) = self.runtime.take() else { return };
         if Handle::try_current().is_ok() {
             // Waiting is forbidden on a thread of a runtime, be it this one or another.
@@ -457,9 +460,7 @@ impl DiskCacheBuilder {
         let limits = self.settings.limits();
         let stores = Stores::new(self.stores, &self.store_settings);
         let shared = Arc::new(Shared::new(dir, stores, self.settings, sharing, table, io));
-        if shared.sharing.is_none() {
-            shared.shrink_to(Amount { bytes: limits.max_bytes, files: limits.max_files });
-        }
+        shared.shrink_to(Amount { bytes: limits.max_bytes, files: limits.max_files });
         Ok(DiskCache(Arc::new(Running { shared, runtime })))
     }
 }

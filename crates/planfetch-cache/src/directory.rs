@@ -110,8 +110,10 @@ impl CacheDir {
             Err(error) => return Err(error),
         };
         for entry in entries {
-            if let Some((found, stamp)) = entry?.file_name().to_str().and_then(parse_file_name)
+            let entry = entry?;
+            if let Some((found, stamp)) = entry.file_name().to_str().and_then(parse_file_name)
                 && found == key
+                && entry.file_type()?.is_file()
             {
                 return Ok(Some(stamp));
             }
@@ -133,7 +135,10 @@ impl CacheDir {
                 let name = file.file_name();
                 let Some(name) = name.to_str() else { continue };
                 if let Some(object) = parse_file_name(name) {
-                    found.push(object);
+                    // A link or a folder of such a name is not the cache's.
+                    if file.file_type()?.is_file() {
+                        found.push(object);
+                    }
                 } else if let Some(temp) = name.strip_prefix(TEMP_PREFIX)
                     && parse_key(temp).is_some_and(&is_garbage)
                 {

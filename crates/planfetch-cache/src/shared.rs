@@ -200,9 +200,10 @@ impl Shared {
             let removal = Removal(Arc::clone(self));
             drop(self.io.spawn_blocking(move || removal.run()));
         }
-        if !let_go.is_empty() {
+        if let (false, Some(sharing)) = (let_go.is_empty(), &self.sharing) {
+            sharing.leave(let_go);
             let shared = Arc::clone(self);
-            drop(self.io.spawn_blocking(move || shared.let_go(&let_go)));
+            drop(self.io.spawn_blocking(move || shared.let_go(None)));
         }
     }
 
@@ -278,13 +279,23 @@ impl Shared {
         let _ = min_ratio;
     }
 
-    /// Ends leases on files that this process uses no more, and deletes those that should go. Blocks.
-    fn let_go(self: &Arc<Self>, files: &[(ObjectKey, Stamp, bool)]) {
+    /// Ends leases on files that this process uses no more, and deletes those that should go, until a moment. Blocks.
+    fn let_go(self: &Arc<Self>, until: Option<Instant>) {
         let Some(sharing) = &self.sharing else { return };
-        for (key, stamp, evict) in files {
-            sharing.let_go(self, *key, *stamp, *evict);
-        }
+        while until.is_none_or(|until| Instant::now() < until) && sharing.let_next_go(self) {}
         self.update(|table, effects| table.set_full(false, effects));
+    }
+
+    /// Deletes what is to be deleted, until a moment: when the runtime ends, nobody else does. Blocks.
+    pub(crate) fn finish_removals(self: &Arc<Self>, until: Instant) {
+        self.let_go(Some(until));
+        while Instant::now() < until {
+            let files = self.update(|table, _| table.take_doomed(REMOVE_AT_ONCE));
+            if files.is_empty() {
+                return;
+            }
+            Removing { shared: self, files }.run();
+        }
     }
 
     /// Deletes a file of the cache.

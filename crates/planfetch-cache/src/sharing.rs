@@ -1,8 +1,8 @@
 //! What a cache does beside its own work where several processes share the directory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::directory::{CacheDir, Found, remove};
 use crate::error::{CacheError, CacheErrorKind};
@@ -21,6 +21,8 @@ pub(crate) struct Sharing {
     limits: Limits,
     /// The room that running fetches have taken.
     taken: Mutex<HashMap<Ticket, Amount>>,
+    /// What this process uses no more, and whether it should go.
+    leaving: Mutex<VecDeque<(ObjectKey, Stamp, bool)>>,
 }
 
 /// What is known of an object when it has been looked for.
@@ -48,7 +50,7 @@ impl Sharing {
         // A temporary file that nobody claims is that of a process that is gone.
         let found = dir.scan(|key| matches!(leases.claim(key), Ok(Some(_)))).map_err(failed)?;
         let usage = Usage::open(dir, &found).map_err(failed)?;
-        Ok(Self { leases, usage, limits: settings.limits(), taken: Mutex::default() })
+        Ok(Self { leases, usage, limits: settings.limits(), taken: Mutex::default(), leaving: Mutex::default() })
     }
 
     /// Looks for an object in the directory. Blocks.
@@ -71,17 +73,23 @@ impl Sharing {
             None => Amount::file(len),
             Some(reserved) => Amount { bytes: len.saturating_sub(reserved), files: 0 },
         };
-        let (is_room, deleted) = match self.usage.take(more, &self.limits, &shared.dir, &self.leases) {
+        // Held until what was taken is noted: whoever lists the directory has to know of it.
+        let mut all_taken = self.taken();
+        let mut pending = Amount::default();
+        all_taken.values().for_each(|taken| pending.add(*taken));
+        let (is_room, deleted) = match self.usage.take(more, pending, &self.limits, &shared.dir, &self.leases) {
             Ok(taken) => taken,
             Err(error) => {
                 shared.warnings.unwritten(&error);
                 return false;
             }
         };
+        if is_room {
+            all_taken.entry(ticket).or_default().add(more);
+        }
+        drop(all_taken);
         shared.counters.evictions.add(deleted);
         if is_room {
-            let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-            taken.entry(ticket).or_default().add(more);
             // What this process has of the room is counted for its statistics alone.
             let _ = shared.update(|table, _| table.reserve(key, ticket, len));
         } else {
@@ -90,9 +98,13 @@ impl Sharing {
         is_room
     }
 
+    fn taken(&self) -> MutexGuard<'_, HashMap<Ticket, Amount>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Gives back what a fetch has taken and not used.
     pub(crate) fn settle(&self, ticket: Ticket, used: Option<Stamp>) {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&ticket);
+        let taken = self.taken().remove(&ticket);
         let Some(mut unused) = taken else { return };
         if let Some(stamp) = used {
             unused.bytes = unused.bytes.saturating_sub(stamp.len);
@@ -104,8 +116,22 @@ impl Sharing {
         }
     }
 
+    /// Takes note of what this process uses no more.
+    pub(crate) fn leave(&self, files: impl IntoIterator<Item = (ObjectKey, Stamp, bool)>) {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner).extend(files);
+    }
+
+    /// Lets one of them go; returns false when there is none left. Blocks.
+    pub(crate) fn let_next_go(&self, shared: &Shared) -> bool {
+        let next = self.leaving.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        if let Some((key, stamp, evict)) = next {
+            self.let_go(shared, key, stamp, evict);
+        }
+        next.is_some()
+    }
+
     /// Ends a lease, and deletes the file if it should go and no other process leases it. Blocks.
-    pub(crate) fn let_go(&self, shared: &Shared, key: ObjectKey, stamp: Stamp, evict: bool) {
+    fn let_go(&self, shared: &Shared, key: ObjectKey, stamp: Stamp, evict: bool) {
         self.leases.end(key);
         let path = shared.dir.path(key, stamp);
         if evict && self.is_old_enough(shared, (key, stamp)) {
@@ -125,11 +151,10 @@ impl Sharing {
             || shared.dir.last_use(found).elapsed().is_ok_and(|age| self.limits.min_age <= age)
     }
 
-    /// Takes a file out of the directory that is not as its name says.
-    pub(crate) fn discard(&self, shared: &Shared, key: ObjectKey, stamp: Stamp) {
-        if remove(&shared.dir.path(key, stamp)).is_ok() {
-            let _ = self.usage.give_back(Amount::file(stamp.len));
-        }
+    /// Takes a file out of the directory that is not as its name says. Blocks.
+    pub(crate) fn discard(&self, dir: &CacheDir, key: ObjectKey, stamp: Stamp) -> io::Result<()> {
+        remove(&dir.path(key, stamp))?;
+        self.usage.give_back(Amount::file(stamp.len))
     }
 
     /// Deletes what no process uses, until no more than `limit` is left. Blocks.

@@ -94,8 +94,14 @@ impl Slot {
                         lease.keep();
                         return Some(stamp);
                     }
-                    if let Some(sharing) = &self.shared.sharing {
-                        sharing.discard(&self.shared, key, stamp);
+                    let shared = Arc::clone(&self.shared);
+                    let discarded = self.shared.blocking(move || {
+                        shared.sharing.as_ref().map(|sharing| sharing.discard(&shared.dir, key, stamp))
+                    });
+                    if let Some(Err(error)) = discarded.await {
+                        // It would be found again and again. Reading goes on from the store.
+                        self.shared.warnings.undeleted(&error);
+                        return None;
                     }
                 }
                 Ok(Lookup::Missing(lease, claim)) => {

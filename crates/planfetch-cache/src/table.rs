@@ -670,4 +670,6 @@ fn take_disowned(disowned: &mut HashMap<ObjectKey, Vec<(Stamp, u32)>>, key: Obje
 }
 
 #[cfg(test)]
+mod interleavings;
+#[cfg(test)]
 mod tests;

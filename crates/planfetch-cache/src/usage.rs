@@ -52,9 +52,12 @@ impl Usage {
 
     /// Takes room, and deletes files for it if need be: those that no process leases, the least recently used first.
     /// Returns false when all is in use, and how many files went.
+    ///
+    /// `pending` is what this process has taken and may not have written yet: no listing shows it.
     pub(crate) fn take(
         &self,
         room: Amount,
+        pending: Amount,
         limits: &Limits,
         dir: &CacheDir,
         leases: &Leases,
@@ -67,7 +70,10 @@ impl Usage {
             }
             let low = |limit: u64| (limit as f64 * limits.low_watermark) as u64;
             let target = Limits { max_bytes: low(limits.max_bytes), max_files: low(limits.max_files), ..*limits };
-            let (left, deleted) = sweep(dir, leases, &target, room)?;
+            let mut with_pending = room;
+            with_pending.add(pending);
+            let (mut left, deleted) = sweep(dir, leases, &target, with_pending)?;
+            left.add(pending);
             *used = left;
             let is_room = fits(left, room, limits.max_bytes, limits.max_files);
             if is_room {
