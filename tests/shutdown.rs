@@ -31,8 +31,10 @@ fn start(test: &str, dir: &Path, server: &S3Server) -> Child {
     command.stdout(Stdio::piped()).spawn().unwrap()
 }
 
+type Loader = PrefetchingLoader<Vec<(u64, u64)>>;
+
 /// The loader of a child, whose objects are those that `put_objects` puts in place.
-fn load(concurrency: usize) -> Option<(PrefetchingLoader<Vec<(u64, u64)>>, DiskCache)> {
+fn load(concurrency: usize) -> Option<(Loader, DiskCache)> {
     let (dir, endpoint) = (std::env::var(DIR).ok()?, std::env::var(ENDPOINT).ok()?);
     let settings = StoreSettings {
         endpoint: Some(endpoint),
@@ -54,6 +56,7 @@ fn load(concurrency: usize) -> Option<(PrefetchingLoader<Vec<(u64, u64)>>, DiskC
     Some((builder.build().unwrap().0, cache))
 }
 
+#[expect(clippy::print_stdout, reason = "a child tells its parent so")]
 fn say(text: &str) {
     println!("{text}");
     std::io::stdout().flush().unwrap();

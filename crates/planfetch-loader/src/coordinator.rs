@@ -309,7 +309,7 @@ impl PrefetchCoordinator {
     /// Returns when the object of a slot of this step, counted through, is used next.
     fn next_use(&self, step: u64, slot: RankSlot) -> NextUse {
         let segments = || self.before.iter().chain(&self.plans);
-        let current = segments().filter(|segment| segment.start <= step).last();
+        let current = segments().rfind(|segment| segment.start <= step);
         let Some(current) = current.and_then(Segment::uses) else { return NextUse::Unknown };
         let next = segments().find(|segment| step < segment.start).and_then(Segment::uses);
         next_use(current, next, slot.position, slot.sample, self.is_shared)

@@ -20,7 +20,7 @@ use crate::error::BoxError;
 /// use planfetch_loader::{BoxError, Collate, StackCollate};
 ///
 /// let collate = StackCollate::<f32>::new([1, 2]);
-/// let mut buffer = collate.buffer();
+/// let mut buffer = Collate::<Array2<f32>>::buffer(&collate);
 /// for (i, slot) in Collate::<Array2<f32>>::slots(&collate, &mut buffer, 2).into_iter().enumerate() {
 ///     collate.put(arr2(&[[i as f32, 0.5]]), slot)?;
 /// }
