@@ -255,11 +255,11 @@ impl<T> Schedule<T> {
         self.under_way < self.capacity() && span < (self.rules.capacity.saturating_mul(MAX_OVERTAKEN)) as u64
     }
 
-    /// Returns whether makers that wait should be woken: when half of what may be under way was taken. To wake one for
-    /// each batch costs the reader more than all else about a batch that is ready.
+    /// Returns whether makers that wait should be woken: when half of what may be under way was taken, or the reader is
+    /// about to wait. To wake one for each batch costs the reader more than all else about a batch that is ready.
     pub(crate) fn wants_makers(&self) -> bool {
         let capacity = self.capacity();
-        self.under_way <= capacity - (capacity / 2).max(1)
+        self.under_way <= capacity - (capacity / 2).max(1) || self.next_out().is_none()
     }
 
     /// Returns what a maker does next.
