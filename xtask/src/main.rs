@@ -28,13 +28,18 @@ const FEATURES: &[(&str, &[&str])] = &[
     ("planfetch", &["--no-default-features", "--features", "image"]),
     ("planfetch", &["--all-features"]),
     ("planfetch-cache", &["--no-default-features"]),
+    ("planfetch-cache", &["--all-features"]),
     ("planfetch-index", &["--no-default-features"]),
     ("planfetch-index", &["--features", "arrow,object_store"]),
     ("planfetch-plan", &["--all-features"]),
 ];
 
 /// Tests of what is behind features that no default build has.
-const FEATURE_TESTS: &[(&str, &str)] = &[("planfetch-plan", "serde"), ("planfetch-index", "arrow,object_store")];
+const FEATURE_TESTS: &[(&str, &str, &[&str])] = &[
+    ("planfetch-plan", "serde", &["--lib", "--tests"]),
+    ("planfetch-index", "arrow,object_store", &["--lib", "--tests"]),
+    ("planfetch-cache", "http,mmap", &["--test", "features"]),
+];
 
 fn main() -> ExitCode {
     let command = env::args().nth(1);
@@ -74,8 +79,8 @@ fn test() -> bool {
         run("tests", "cargo", &["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"], &[])
     };
     let tests = tests
-        && FEATURE_TESTS.iter().all(|(package, features)| {
-            let arguments = ["test", "--locked", "--package", package, "--features", features, "--lib", "--tests"];
+        && FEATURE_TESTS.iter().all(|(package, features, targets)| {
+            let arguments = [&["test", "--locked", "--package", package, "--features", features], *targets].concat();
             run(&format!("tests of {package} with {features}"), "cargo", &arguments, &[])
         });
     // Not all features of all crates: those of the default build, which is what the documentation shows.

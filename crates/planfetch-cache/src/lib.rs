@@ -27,6 +27,7 @@
 //! - [`LocalFile`] is a guard on one of its files, made by [`DiskCache::ensure_local`] and its asynchronous twin.
 //! - [`PrefetchGuard`] asks for an object before it is needed and keeps it, made by [`DiskCache::prefetch`].
 //! - [`CacheSettings`] and [`StoreSettings`] are plain values; object stores come in by [`DiskCacheBuilder::with_store`].
+//! - [`EvictionMode`], [`CacheLimit`] and [`PruneBackend`] say what stays on disk, and for how many processes.
 //!
 //! # How the parts fit
 //!
@@ -36,25 +37,67 @@
 //! own, one for each object however many ask for it. A download is written to a temporary file beside its final place,
 //! checked against the length that the store announced, and renamed.
 //!
+//! # Keeping to a limit
+//!
+//! Room is reserved before it is used, so that [`CacheSettings::limit`] is never exceeded. What goes to make room, the
+//! mode says; what a guard keeps never goes. Where all that the limit allows is in use, objects are read into memory,
+//! and nothing more is prefetched.
+//!
+//! ```
+//! use planfetch_cache::{CacheLimit, CacheSettings, DiskCache, EvictionMode};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let uri = |name: &str| format!("file://{}/{name}", folder.path().display());
+//! # ["a", "b", "c"].iter().for_each(|name| std::fs::write(folder.path().join(name), [0; 1_000]).expect("written"));
+//! let settings = CacheSettings {
+//!     eviction: EvictionMode::Pressure,
+//!     limit: CacheLimit::TotalSize(2_000),
+//!     low_watermark: 1.0,
+//!     ..CacheSettings::default()
+//! };
+//! let cache = DiskCache::builder(folder.path().join("cache")).with_settings(settings).build()?;
+//! for name in ["a", "b", "c"] {
+//!     drop(cache.ensure_local(&uri(name))?);
+//! }
+//! assert_eq!(cache.stats().local_bytes, 2_000);
+//! assert!(!cache.contains(&uri("a")));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Sharing a directory
+//!
+//! With [`PruneBackend::Scan`], any number of processes on one machine use one directory: the ranks of a training job, or
+//! several jobs over the same data. Each object is downloaded by one of them, and what one uses none deletes. A process
+//! that is killed leaves nothing behind that the others would wait for.
+//!
 //! # What it promises
 //!
 //! - A file that was handed out stays while its guard lives.
 //! - Bytes are never short, torn or those of another object: length and checksum stand in each file's name,
 //!   and a file that was there when the cache was opened is checked against them before it is handed out.
 //! - Keys go through byte for byte, and none becomes a path: files are named by hashes.
-//! - When the cache can't write (disk full, permission), bytes go to the caller from memory, with one warning.
+//! - When the cache can't write (disk full, permission) or read, bytes go to the caller from the store, with one warning.
 //! - It deletes only what it wrote, inside a directory that it marked as its own, and writes to no object store.
+//! - A store that refuses requests (503, 429) is asked at the pace that it bears, and no error comes of it.
+//! - No key, token or signature appears in an error, a log line or a file name.
 //!
 //! # What it does not do
 //!
-//! Objects are taken as immutable: a local copy is not compared with the store again.
-//! One process uses a directory at a time; a second one is refused.
+//! Objects are taken as immutable: a local copy is not compared with the store again, unless
+//! [`DiskCache::invalidate`] asks for it. Signed URLs are not supported. That a store sends wrong bytes of the right
+//! length is not noticed.
 //!
 //! # Features
 //!
 //! | feature | default | what it brings |
 //! | --- | --- | --- |
 //! | `aws` | yes | `s3://`, through reqwest and rustls |
+//! | `gcp` | no | `gs://`, opened from the variables `GOOGLE_*` that object_store reads |
+//! | `azure` | no | `az://container/key`, opened from the variables `AZURE_*` |
+//! | `http` | no | `http://` and `https://`; plain http on this machine, or where [`StoreSettings::allow_http`] says so |
+//! | `mmap` | no | `LocalFile::mmap`, through memmap2 |
+//!
+//! Linux is what it is made for and tested on. [`PruneBackend::Scan`] needs Linux.
 
 /// The object stores of [`DiskCacheBuilder::with_store`], in the version that it takes.
 pub use object_store;

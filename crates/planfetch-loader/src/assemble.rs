@@ -95,7 +95,7 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
         let mut failed = Vec::new();
         let mut attempt = 0;
         loop {
-            let attempted = Instant::now();
+            let attempted = if attempt == 0 { begun } else { Instant::now() };
             let mut buffer = self.buffer();
             match self.fill(job, &row, attempt, &mut buffer)? {
                 Outcome::Filled => {
