@@ -173,6 +173,7 @@ mod tests {
     use super::*;
 
     /// Two openings of the same files stand against each other as two processes do.
+    #[expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
     fn two() -> (tempfile::TempDir, Arc<Leases>, Arc<Leases>) {
         let dir = tempfile::tempdir().unwrap();
         let open = || {

@@ -61,6 +61,7 @@ impl<'a> ObjectUri<'a> {
     ///
     /// `Path::parse` takes the key literally; `Path::from` would percent-encode it and ask for another object. The path
     /// of a web address alone is percent-encoded already.
+    #[expect(clippy::disallowed_methods, reason = "web addresses, unlike keys, are percent-encoded")]
     pub(crate) fn path(&self) -> Result<Path, CacheError> {
         if matches!(self.scheme, "http" | "https") {
             return Path::from_url_path(self.key).map_err(|source| {
