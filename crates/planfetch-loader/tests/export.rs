@@ -1,7 +1,6 @@
 //! What is behind features: numbers for exporters, and a progress bar.
 
 #![cfg(all(feature = "metrics", feature = "indicatif"))]
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::collections::BTreeMap;
 
