@@ -20,6 +20,8 @@ pub enum Fault {
     CutBody(usize),
     /// Announces the whole body, sends this many bytes of it, and then nothing more, with the connection open.
     StallBody(usize),
+    /// Sends the body in pieces of this many bytes, with a pause before each: slow, and healthy.
+    SlowBody(usize, Duration),
     /// Sends a body of the right length in which the byte at this place is another.
     WrongByte(usize),
 }

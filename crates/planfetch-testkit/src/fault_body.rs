@@ -3,9 +3,11 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use tokio::time::Sleep;
 
 use crate::fault::Fault;
 
@@ -15,11 +17,37 @@ pub(crate) struct FaultBody {
     fault: Option<Fault>,
     /// Bytes passed on so far.
     passed: usize,
+    /// What a slow body has not passed on yet, and until when it waits.
+    held: Bytes,
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl FaultBody {
     pub(crate) fn new(inner: s3s::Body, fault: Option<Fault>) -> Self {
-        Self { inner, fault, passed: 0 }
+        Self { inner, fault, passed: 0, held: Bytes::new(), pause: None }
+    }
+}
+
+impl FaultBody {
+    fn poll_slowly(
+        &mut self,
+        cx: &mut Context<'_>,
+        size: usize,
+        pause: Duration,
+    ) -> Poll<Option<Result<Frame<Bytes>, <Self as Body>::Error>>> {
+        while self.held.is_empty() {
+            match Pin::new(&mut self.inner).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => self.held = frame.into_data().unwrap_or_default(),
+                other => return other,
+            }
+        }
+        let sleep = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
+        if sleep.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.pause = None;
+        let piece = self.held.split_to(size.min(self.held.len()));
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 }
 
@@ -35,6 +63,7 @@ impl Body for FaultBody {
             }
             // Nobody wakes this task again: the client has to give up.
             Some(Fault::StallBody(at)) if at <= passed => return Poll::Pending,
+            Some(Fault::SlowBody(size, pause)) => return self.poll_slowly(cx, size, pause),
             _ => {}
         }
         let frame = match Pin::new(&mut self.inner).poll_frame(cx) {

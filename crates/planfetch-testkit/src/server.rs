@@ -257,7 +257,9 @@ async fn answer(
                 }
                 return Err(Dropped);
             }
-            Fault::CutBody(_) | Fault::StallBody(_) | Fault::WrongByte(_) => body_fault = Some(fault),
+            Fault::CutBody(_) | Fault::StallBody(_) | Fault::SlowBody(..) | Fault::WrongByte(_) => {
+                body_fault = Some(fault);
+            }
         }
     }
     let request = request.map(s3s::Body::from);

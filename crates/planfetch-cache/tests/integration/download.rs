@@ -293,3 +293,59 @@ fn dropping_the_cache_stops_its_downloads_at_once() {
     let told = answered.recv_timeout(Duration::from_secs(1)).expect("an answer");
     assert_eq!(told.unwrap_err().kind(), CacheErrorKind::Closed);
 }
+
+#[test]
+fn a_slow_body_is_healthy_while_it_moves() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    server.put("data", "k", &content(1, 1_000));
+    // Four times as long in all as may pass without a byte.
+    server.inject(FaultRule::always(Fault::SlowBody(50, Duration::from_millis(60))));
+    let settings = CacheSettings { progress_timeout: Duration::from_millis(300), ..quick() };
+    let cache = builder(dir.path(), &server).with_settings(settings).build().unwrap();
+    let started = Instant::now();
+    assert_eq!(read(&cache.ensure_local("s3://data/k").unwrap()), content(1, 1_000));
+    assert!(Duration::from_millis(1_200) <= started.elapsed());
+    assert_eq!(server.counts().requests, 1);
+}
+
+#[test]
+fn what_lies_in_the_store_is_never_deleted_nor_changed() {
+    let (dir, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let source = folder.path().join("the only copy");
+    std::fs::write(&source, b"years of work").unwrap();
+    let uri = format!("file://{}", source.display());
+    let settings = CacheSettings { limit: planfetch_cache::CacheLimit::TotalSize(5), ..quick() };
+    for settings in [quick(), settings] {
+        let cache =
+            planfetch_cache::DiskCache::builder(dir.path().join("cache")).with_settings(settings).build().unwrap();
+        let guard = cache.prefetch(&uri).unwrap();
+        drop(cache.ensure_local(&uri).unwrap());
+        cache.invalidate(&uri).unwrap();
+        drop(cache.ensure_local(&uri).unwrap());
+        guard.evict();
+        cache.prune(0);
+        drop(cache);
+        assert!(objects(dir.path()).is_empty());
+        assert_eq!(std::fs::read(&source).unwrap(), b"years of work");
+    }
+}
+
+#[test]
+fn guards_hold_no_descriptors() {
+    let (dir, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let open = |n: usize| {
+        let path = folder.path().join(n.to_string());
+        std::fs::write(&path, b"x").unwrap();
+        format!("file://{}", path.display())
+    };
+    let uris: Vec<String> = (0..3_000).map(open).collect();
+    let cache = planfetch_cache::DiskCache::builder(dir.path().join("cache")).build().unwrap();
+    let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let before = descriptors();
+    let guards = cache.prefetch_all(&uris, 0).unwrap();
+    let files: Vec<_> = uris.iter().map(|uri| cache.ensure_local(uri).unwrap()).collect();
+    assert!(files.iter().all(|file| file.path().is_some()));
+    let after = descriptors();
+    assert!(after < before + 100, "{before} descriptors before {} guards, {after} with them", files.len());
+    drop((guards, files));
+}
