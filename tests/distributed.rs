@@ -5,12 +5,14 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use planfetch::cache::PruneBackend;
 use planfetch::prelude::*;
 use planfetch::rank_path;
 
 /// The variables by which a test tells its ranks what to do.
 const DIR: &str = "PLANFETCH_TEST_DIR";
 const STEPS: &str = "PLANFETCH_TEST_STEPS";
+const SHARED: &str = "PLANFETCH_TEST_SHARED";
 
 const OBJECTS: usize = 48;
 const BATCH_SIZE: usize = 12;
@@ -40,7 +42,13 @@ fn rank_process() {
     let dir = Path::new(&dir);
     let steps: usize = std::env::var(STEPS).unwrap().parse().unwrap();
     let world = World::from_env().unwrap().world;
-    let cache = DiskCache::builder(rank_path(&format!("{}/cache-{{rank}}", dir.display()), world)).build().unwrap();
+    let cache = if std::env::var_os(SHARED).is_some() {
+        let settings = CacheSettings { prune_backend: PruneBackend::Scan, ..CacheSettings::default() };
+        DiskCache::builder(dir.join("cache")).with_settings(settings)
+    } else {
+        DiskCache::builder(rank_path(&format!("{}/cache-{{rank}}", dir.display()), world))
+    };
+    let cache = cache.build().unwrap();
     let dataset = ObjectPathDataset::new(index(dir), |file| {
         let mut bytes = Vec::new();
         file.read_into(&mut bytes)?;
@@ -107,25 +115,43 @@ fn this_test() -> Command {
     command
 }
 
+/// Starts ranks as torchrun does, and waits for them.
+fn torchrun(dir: &Path, world_size: usize, steps: usize, is_shared: bool) {
+    let ranks: Vec<_> = (0..world_size)
+        .map(|rank| {
+            let mut command = this_test();
+            command.env("RANK", rank.to_string()).env("WORLD_SIZE", world_size.to_string());
+            command.env("LOCAL_RANK", rank.to_string()).env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", "29500");
+            if is_shared {
+                command.env(SHARED, "1");
+            }
+            command.env(DIR, dir).env(STEPS, steps.to_string()).spawn().unwrap()
+        })
+        .collect();
+    for mut rank in ranks {
+        assert!(rank.wait().unwrap().success());
+    }
+}
+
 #[test]
 fn ranks_that_torchrun_would_start_take_each_sample_once_though_the_run_goes_on_with_other_ranks() {
     let dir = tempfile::tempdir().unwrap();
     write_objects(dir.path());
     let mut ledger = BTreeMap::new();
     for (world_size, steps) in [(3, 3), (2, 2), (4, 99)] {
-        let ranks: Vec<_> = (0..world_size)
-            .map(|rank: usize| {
-                let mut command = this_test();
-                command.env("RANK", rank.to_string()).env("WORLD_SIZE", world_size.to_string());
-                command.env("LOCAL_RANK", rank.to_string()).env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", "29500");
-                command.env(DIR, dir.path()).env(STEPS, steps.to_string()).spawn().unwrap()
-            })
-            .collect();
-        for mut rank in ranks {
-            assert!(rank.wait().unwrap().success());
-        }
+        torchrun(dir.path(), world_size, steps, false);
         collect(dir.path(), world_size, &mut ledger);
     }
+    check(&ledger);
+}
+
+#[test]
+fn ranks_may_share_one_cache_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    write_objects(dir.path());
+    torchrun(dir.path(), 3, 99, true);
+    let mut ledger = BTreeMap::new();
+    collect(dir.path(), 3, &mut ledger);
     check(&ledger);
 }
 

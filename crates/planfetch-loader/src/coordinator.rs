@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use planfetch_cache::{DiskCache, EvictionMode, NextUse, PrefetchGuard, PruneBackend};
+use planfetch_cache::{DiskCache, EvictionMode, NextUse, PrefetchGuard};
 use planfetch_plan::{RankBatch, RankPlan, RankSlot};
 
 use crate::dataset::{ObjectUris, object_size, write_uri};
@@ -70,8 +70,6 @@ pub struct PrefetchCoordinator {
     before: Option<Segment>,
     /// What becomes of objects that leave the window.
     eviction: EvictionMode,
-    /// Whether other processes use the directory too.
-    is_shared: bool,
     /// The next step that the reader takes, counted through over all plans.
     cursor: u64,
     uri: String,
@@ -120,7 +118,6 @@ impl PrefetchCoordinator {
         let (batches_ahead, batches_back, prune_every) =
             (settings.batches_ahead.initial(), settings.batches_back, settings.prune_every.max(1));
         let eviction = cache.eviction();
-        let is_shared = cache.settings().prune_backend == PruneBackend::Scan;
         Self {
             cache,
             uris,
@@ -136,7 +133,6 @@ impl PrefetchCoordinator {
             leaving: Vec::new(),
             before: None,
             eviction,
-            is_shared,
             cursor: 0,
             uri: String::new(),
         }
@@ -312,7 +308,7 @@ impl PrefetchCoordinator {
         let current = segments().rfind(|segment| segment.start <= step);
         let Some(current) = current.and_then(Segment::uses) else { return NextUse::Unknown };
         let next = segments().find(|segment| step < segment.start).and_then(Segment::uses);
-        next_use(current, next, slot.position, slot.sample, self.is_shared)
+        next_use(current, next, slot.position, slot.sample)
     }
 
     fn ask_for(&mut self, step: u64) -> HeldStep {

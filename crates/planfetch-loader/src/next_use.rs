@@ -88,20 +88,11 @@ impl Uses<'_> {
     }
 }
 
-/// Returns when the sample at `position` of `current` is used next: later in this plan, else in the next one.
-///
-/// Where others share the directory, what another rank uses next counts too.
-pub(crate) fn next_use(
-    current: Uses<'_>,
-    next: Option<Uses<'_>>,
-    position: usize,
-    sample: SampleId,
-    is_shared: bool,
-) -> NextUse {
-    let counts = |uses: &Uses<'_>, position| is_shared || uses.is_ours(position);
+/// Returns when the sample at `position` of `current` is used next by this rank: later in this plan, else in the next one.
+pub(crate) fn next_use(current: Uses<'_>, next: Option<Uses<'_>>, position: usize, sample: SampleId) -> NextUse {
     let mut at = position;
     while let Some(again) = current.occurrences.after(at) {
-        if counts(&current, again) {
+        if current.is_ours(again) {
             return NextUse::At(current.start + again as u64);
         }
         at = again;
@@ -109,7 +100,7 @@ pub(crate) fn next_use(
     let Some(next) = next else { return NextUse::Unknown };
     let mut again = next.occurrences.first(sample);
     while let Some(at) = again {
-        if counts(&next, at) {
+        if next.is_ours(at) {
             return NextUse::At(next.start + at as u64);
         }
         again = next.occurrences.after(at);
@@ -124,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    fn check(plans: [PlanView; 2], world: World, is_shared: bool) -> Result<(), TestCaseError> {
+    fn check(plans: [PlanView; 2], world: World) -> Result<(), TestCaseError> {
         let ranks = plans.each_ref().map(|plan| plan.for_rank(world, RemainderPolicy::Keep).unwrap());
         let occurrences = plans.each_ref().map(Occurrences::new);
         let len = plans[0].num_ids();
@@ -142,11 +133,9 @@ mod tests {
         }
         for position in 0..len {
             let sample = plans[0].range_flat(position, position + 1).unwrap().get(0).unwrap();
-            let later = places
-                .iter()
-                .filter(|(at, of, is_ours)| (position as u64) < *at && *of == sample && (is_shared || *is_ours));
+            let later = places.iter().filter(|(at, of, is_ours)| (position as u64) < *at && *of == sample && *is_ours);
             let expected = later.map(|(at, ..)| *at).min().map_or(NextUse::Unknown, NextUse::At);
-            prop_assert_eq!(next_use(uses(0), Some(uses(1)), position, sample, is_shared), expected);
+            prop_assert_eq!(next_use(uses(0), Some(uses(1)), position, sample), expected);
         }
         Ok(())
     }
@@ -155,18 +144,18 @@ mod tests {
         #[test]
         fn the_next_use_is_what_looking_at_every_place_finds(
             ids in prop::collection::vec(0_u64..12, 0..60), batch_size in 1_usize..7, split in 0_usize..60,
-            world_size in 1_u32..4, is_shared: bool,
+            world_size in 1_u32..4,
         ) {
             let (first, second) = ids.split_at(split.min(ids.len()));
             let plan = |ids: &[u64]| PlanView::from_ids(ids.iter().copied(), batch_size, 12).unwrap();
-            check([plan(first), plan(second)], World { rank: world_size - 1, world_size }, is_shared)?;
+            check([plan(first), plan(second)], World { rank: world_size - 1, world_size })?;
         }
 
         #[test]
-        fn lazy_plans_say_the_same(n in 0_u64..80, batch_size in 1_usize..7, world_size in 1_u32..4, is_shared: bool) {
+        fn lazy_plans_say_the_same(n in 0_u64..80, batch_size in 1_usize..7, world_size in 1_u32..4) {
             let provider = ShuffleOncePerEpochPlanProvider::new(n, batch_size, 3).unwrap().with_lazy(true);
             let plans = [provider.plan(0).unwrap(), provider.plan(1).unwrap()];
-            check(plans, World { rank: 0, world_size }, is_shared)?;
+            check(plans, World { rank: 0, world_size })?;
         }
     }
 }
