@@ -59,10 +59,11 @@ fn ids_and_bytes_do_not_depend_on_workers_window_cache_or_timing() {
         let settings = LoaderSettings {
             num_workers,
             prefetch_factor,
-            batches_ahead,
+            batches_ahead: batches_ahead.into(),
             batches_back: 0,
             prune_every: 1,
             num_epochs: Some(2),
+            ..LoaderSettings::default()
         };
         let (mut loader, _) =
             build_prefetching_loader(dataset, VecCollate, provider.clone(), cache.clone(), settings).unwrap();

@@ -11,3 +11,11 @@ pub mod first_steps {}
 #[doc = include_str!("../book/src/guides/own-data.md")]
 #[doc(hidden)]
 pub mod own_data {}
+
+#[doc = include_str!("../book/src/guides/resume.md")]
+#[doc(hidden)]
+pub mod resume {}
+
+#[doc = include_str!("../book/src/guides/several-gpus.md")]
+#[doc(hidden)]
+pub mod several_gpus {}

@@ -33,7 +33,7 @@ fn photographs_come_exactly_once_an_epoch_in_plan_order_and_each_is_downloaded_o
             let batch = batch.unwrap();
             let n = batch.ids().len();
             assert_eq!((batch.images.shape(), batch.labels.shape()), (&[n, 3, 64, 64][..], &[n][..]));
-            for (id, &label) in batch.ids().into_iter().zip(&batch.labels) {
+            for (id, &label) in batch.ids().iter().zip(&batch.labels) {
                 assert_eq!(index.label(id.index()).map(i64::from), Some(label));
             }
             assert!(batch.images.iter().all(|value| (0.0..=1.0).contains(value)));
@@ -54,7 +54,7 @@ fn the_window_bounds_what_lies_on_disk() {
     let index = put_objects(&server, 400);
     let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 8, 1).unwrap();
     let settings = LoaderSettings {
-        batches_ahead: 5,
+        batches_ahead: 5.into(),
         batches_back: 2,
         prune_every: 1,
         num_epochs: Some(2),
@@ -87,7 +87,8 @@ fn an_epoch_goes_on_into_the_next_without_a_pause_for_the_store() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     let index = put_objects(&server, 64);
     let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 8, 1).unwrap();
-    let settings = LoaderSettings { batches_ahead: 3, batches_back: 0, prune_every: 1, ..LoaderSettings::default() };
+    let settings =
+        LoaderSettings { batches_ahead: 3.into(), batches_back: 0, prune_every: 1, ..LoaderSettings::default() };
     let cache = open(dir.path(), &server);
     let (mut loader, controller) =
         build_prefetching_loader(Sums(index), VecCollate, provider.clone(), cache.clone(), settings).unwrap();

@@ -1,5 +1,6 @@
 //! What goes wrong on the way to a batch is said with the sample's URI, hangs nothing and leaves nothing behind.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -204,7 +205,7 @@ fn after_an_error_the_controller_can_go_on_elsewhere() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     let index = put_objects(&server, 40);
     let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 8, 1).unwrap();
-    server.inject(FaultRule::always(Fault::SlowDown).on("/objects/03/00003.bin"));
+    server.inject(FaultRule::always(Fault::Reset).on("/objects/03/00003.bin"));
     let (mut loader, controller) = build_prefetching_loader(
         Sums(index),
         VecCollate,
@@ -250,4 +251,75 @@ fn an_index_with_a_fault_names_row_and_column() {
         read("s3_uri,label\nb/k,0\n")
             .starts_with("train.csv: row 1 (line 2), column \"s3_uri\": \"b/k\" has no scheme")
     );
+}
+
+/// Does not decode where it is told not to.
+fn lengths(index: SampleIndex, broken: &'static str) -> ObjectPathDataset<u64> {
+    ObjectPathDataset::new(index, move |file| {
+        let mut bytes = Vec::new();
+        file.read_into(&mut bytes)?;
+        if bytes == broken.as_bytes() { Err("it does not decode".into()) } else { Ok(file.len()) }
+    })
+}
+
+/// Four objects: the second and the last are missing, the third does not decode.
+fn put_bad(server: &S3Server) -> SampleIndex {
+    for (key, text) in [("0", "good"), ("2", "broken")] {
+        server.put("bad", key, text.as_bytes());
+    }
+    index(&["s3://bad/0", "s3://bad/1", "s3://bad/2", "s3://bad/3"])
+}
+
+#[test]
+fn of_several_failures_the_first_in_slot_order_is_named_though_its_answer_comes_last() {
+    for late in [0, 100] {
+        for num_workers in [0, 2] {
+            let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+            let index = put_bad(&server);
+            server.inject(FaultRule::always(Fault::Latency(Duration::from_millis(late))).on("/bad/1"));
+            let error = first_error(lengths(index, "broken"), open(dir.path(), &server), num_workers);
+            assert!(
+                error.to_string().starts_with("can't load sample 1 (epoch 0, step 0, slot 1): s3://bad/1"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn missing_and_broken_objects_are_skipped_or_substituted_and_listed() {
+    for on_error in [OnError::Skip, OnError::Substitute { max: 100 }] {
+        let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+        let index = put_bad(&server);
+        let settings = LoaderSettings { on_error, num_epochs: Some(1), ..LoaderSettings::default() };
+        let plan = SequentialPlanProvider::new(4, 4).unwrap();
+        let (mut loader, controller) =
+            build_prefetching_loader(lengths(index, "broken"), VecCollate, plan, open(dir.path(), &server), settings)
+                .unwrap();
+        let batch = loader.next().unwrap().unwrap();
+        let expected = if on_error == OnError::Skip { 1 } else { 4 };
+        assert_eq!(batch.ids(), vec![SampleId(0); expected]);
+        let uris: BTreeSet<_> = controller.failed_samples().into_iter().filter_map(|sample| sample.uri).collect();
+        assert_eq!(uris.into_iter().collect::<Vec<_>>(), ["s3://bad/1", "s3://bad/2", "s3://bad/3"]);
+    }
+}
+
+#[test]
+fn an_outage_is_no_reason_to_skip_through_the_data() {
+    for on_error in [OnError::Skip, OnError::Substitute { max: 100 }] {
+        let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+        let index = put_objects(&server, 12);
+        server.inject(FaultRule::always(Fault::Reset));
+        let settings = LoaderSettings { on_error, ..LoaderSettings::default() };
+        let plan = SequentialPlanProvider::new(12, 4).unwrap();
+        let cache = open(dir.path(), &server);
+        let (mut loader, controller) =
+            build_prefetching_loader(Sums(index), VecCollate, plan, cache, settings).unwrap();
+        let error = loader.next().unwrap().unwrap_err();
+        assert!(error.to_string().contains("can't be downloaded"), "{error}");
+        // When the store is back, the run goes on where it was.
+        server.clear_faults();
+        controller.restore(&controller.state()).unwrap();
+        assert_eq!((&mut loader).map(|batch| batch.unwrap().len()).sum::<usize>(), 12);
+    }
 }

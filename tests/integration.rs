@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod determinism;
+mod distributed;
 mod e2e;
 mod faults;
+mod insight;
 mod restart;
+mod shutdown;
 mod support;
 mod tidy;

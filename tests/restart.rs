@@ -123,7 +123,7 @@ fn a_window_without_bounds_over_little_data_does_not_hold_up_the_end() {
     let index = put_objects(&server, 12);
     let provider = ShuffleOncePerEpochPlanProvider::new(index.len(), 4, 1).unwrap();
     let cache = open(dir.path(), &server);
-    let settings = LoaderSettings { batches_ahead: 100_000_000, ..LoaderSettings::default() };
+    let settings = LoaderSettings { batches_ahead: 100_000_000.into(), ..LoaderSettings::default() };
     let (mut loader, _) = build_prefetching_loader(Sums(index), VecCollate, provider.clone(), cache, settings).unwrap();
     for epoch in 0..4 {
         let ids: Vec<_> = (&mut loader).map(|batch| batch.unwrap().ids().to_vec()).collect();

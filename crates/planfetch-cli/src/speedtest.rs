@@ -84,7 +84,7 @@ fn measure<D: Dataset, C: Collate<D::Sample>>(
     cache: DiskCache,
 ) -> Result<Summary, BoxError> {
     let settings = LoaderSettings {
-        batches_ahead: options.batches_ahead,
+        batches_ahead: options.batches_ahead.into(),
         batches_back: options.batches_back,
         prune_every: options.prune_every,
         num_epochs: Some(options.epochs),

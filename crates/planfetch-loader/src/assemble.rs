@@ -1,28 +1,37 @@
-//! Making one batch: asks for its objects, has the workers decode what is there, and puts samples into their slots.
+//! Making one batch: asks for its objects, has the workers decode what is there, and deals with samples that fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
-use planfetch_cache::{CacheError, DiskCache, LocalFile};
-use planfetch_plan::SampleId;
+use planfetch_cache::{CacheError, CacheErrorKind, DiskCache, LocalFile};
 use rayon::ThreadPool;
 
-use crate::batch::Batch;
+use crate::arrivals::Arrivals;
+use crate::batch::{Batch, Contents};
 use crate::collate::Collate;
-use crate::dataset::{Dataset, SampleContext};
+use crate::dataset::{Dataset, uri_of};
 use crate::error::{BoxError, FailedSample, LoaderError, Panicked};
-use crate::schedule::Job;
+use crate::exchange::Made;
+use crate::fill::{Attempt, Failure, Ready, Tools};
+use crate::insight::trace::{SampleTrace, Trace};
+use crate::on_error::{MAX_TRIES, OnError, Wanted, substitute};
+use crate::schedule::{Job, Place};
 use crate::stats::Counters;
 
 /// What happens while a batch is made.
 pub(crate) enum Event {
-    /// The object of a slot is local, or can't be had. `generation` and `number` tell for which batch it was asked.
-    Local { generation: u64, number: u64, slot: usize, file: Result<LocalFile, CacheError> },
+    /// The object of a sample is local, or can't be had. `generation` and `number` tell for which batch it was asked,
+    /// `attempt` for which attempt at it.
+    Local { generation: u64, number: u64, attempt: u32, index: usize, file: Result<LocalFile, CacheError> },
+    /// A worker could not make a sample.
+    Failed,
     /// Batches of earlier generations are not wanted any more.
     Cancel { generation: u64 },
+    /// Somebody wants to know what the batch of this place lacks.
+    Describe { place: Place, answer: Sender<String> },
 }
 
 /// Makes batches of one data set, one at a time. There are several, each on a thread of its own.
@@ -36,34 +45,87 @@ pub(crate) struct Assembler<D: Dataset, C: Collate<D::Sample>> {
     /// The generation that is wanted now.
     pub(crate) wanted: Arc<AtomicU64>,
     pub(crate) seed: u64,
+    pub(crate) on_error: OnError,
     pub(crate) events: (Sender<Event>, Receiver<Event>),
     /// Batches that the training loop is done with.
     pub(crate) recycled: (Sender<C::Batch>, Receiver<C::Batch>),
     /// A buffer whose batch came to nothing.
     pub(crate) spare: Option<C::Buffer>,
+    /// The sample that was finished last in the last attempt.
+    pub(crate) last: Option<SampleTrace>,
 }
 
-/// A batch that was made, or why not. `Ok(None)` when it was cancelled.
-pub(crate) type Assembled<B> = Result<Option<Batch<B>>, LoaderError>;
+/// How an attempt at a batch ended.
+enum Outcome {
+    Filled,
+    Cancelled,
+    Failed(Vec<Failure>),
+}
 
 impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
-    /// Makes the batch of `job`. A panic of user code becomes its error.
-    pub(crate) fn assemble(&mut self, job: &Job) -> Assembled<C::Batch> {
-        catch_unwind(AssertUnwindSafe(|| self.try_assemble(job))).unwrap_or_else(|panic| {
-            // It came from where no single sample is at work; the first of the batch stands for all.
-            Err(self.failure(job, 0, Box::new(Panicked::new(&*panic))))
-        })
+    /// Makes the batch of `job`, or `None` when it is not wanted any more. A panic of user code becomes its error.
+    pub(crate) fn assemble(&mut self, job: &Job) -> Option<Made<C::Batch>> {
+        let (epoch, step) = (job.place.epoch, job.place.step);
+        let _span = tracing::debug_span!(target: "planfetch::batch", "batch", epoch, step).entered();
+        let begun = Instant::now();
+        self.last = None;
+        let made = catch_unwind(AssertUnwindSafe(|| self.try_assemble(job, begun)));
+        // Samples catch their own panics; what comes here is the collate's.
+        let batch = match made.unwrap_or_else(|panic| Err(collate_error(job, Box::new(Panicked::new(&*panic))))) {
+            Ok(made) => return made,
+            Err(error) => Err(error),
+        };
+        let now = Instant::now();
+        let trace = Trace { begun, attempted: begun, last: self.last.take(), filled: now, finished: now };
+        Some(Made { batch, trace: Some(trace), bytes: 0 })
     }
 
-    fn try_assemble(&mut self, job: &Job) -> Assembled<C::Batch> {
-        let mut buffer = self.buffer();
-        let filled = self.fill(job, &mut buffer);
-        if !matches!(filled, Ok(true)) {
-            self.spare = Some(buffer);
-            return filled.map(|_| None);
+    fn try_assemble(&mut self, job: &Job, begun: Instant) -> Result<Option<Made<C::Batch>>, LoaderError> {
+        let slots = job.batch.iter().enumerate();
+        let mut row: Vec<Wanted> = slots
+            .map(|(slot, planned)| Wanted {
+                id: planned.sample,
+                // OK because an index fits in 64 bits.
+                position: planned.position as u64,
+                slot,
+                padding: planned.padding,
+                tried: Vec::new(),
+            })
+            .collect();
+        let mut failed = Vec::new();
+        let mut attempt = 0;
+        loop {
+            let attempted = if attempt == 0 { begun } else { Instant::now() };
+            let mut buffer = self.buffer();
+            match self.fill(job, &row, attempt, &mut buffer)? {
+                Outcome::Filled => {
+                    let filled = Instant::now();
+                    let inner = self.collate.finish(buffer);
+                    let bytes = self.collate.num_bytes(&inner).unwrap_or(0);
+                    let finished = Instant::now();
+                    self.counters.add_collate(finished - filled);
+                    failed.sort_by_key(|sample: &FailedSample| sample.slot);
+                    let contents = Contents {
+                        place: job.place,
+                        ids: row.iter().map(|wanted| wanted.id).collect(),
+                        num_padding: row.iter().filter(|wanted| wanted.padding).count(),
+                        failed,
+                    };
+                    let batch = Ok(Batch::new(inner, contents, self.recycled.0.clone()));
+                    let trace = Some(Trace { begun, attempted, last: self.last.take(), filled, finished });
+                    return Ok(Some(Made { batch, trace, bytes }));
+                }
+                Outcome::Cancelled => {
+                    self.spare = Some(buffer);
+                    return Ok(None);
+                }
+                Outcome::Failed(failures) => {
+                    self.spare = Some(buffer);
+                    self.mend(job, &mut row, failures, &mut failed)?;
+                    attempt += 1;
+                }
+            }
         }
-        let batch = self.collate.finish(buffer);
-        Ok(Some(Batch::new(batch, job.place, job.plan.clone(), self.recycled.0.clone())))
     }
 
     fn buffer(&mut self) -> C::Buffer {
@@ -76,162 +138,168 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
         }
     }
 
-    /// Fills the slots. Returns false when the batch was cancelled.
-    fn fill(&self, job: &Job, buffer: &mut C::Buffer) -> Result<bool, LoaderError> {
-        let ids = job.plan.batch(job.place.step).expect("jobs are handed out for steps of their plan").to_vec();
-        let slots = self.collate.slots(buffer, ids.len());
-        if slots.len() != ids.len() {
+    /// Fills the slots.
+    fn fill(
+        &mut self,
+        job: &Job,
+        row: &[Wanted],
+        attempt_number: u32,
+        buffer: &mut C::Buffer,
+    ) -> Result<Outcome, LoaderError> {
+        let slots = self.collate.slots(buffer, row.len());
+        if slots.len() != row.len() {
             return Err(LoaderError::Mismatch {
-                problem: format!("Collate::slots returned {} slots for {} samples", slots.len(), ids.len()),
+                problem: format!("Collate::slots returned {} slots for {} samples", slots.len(), row.len()),
             });
         }
         // Files that came for a batch that was given up would stay pinned here.
         self.events.1.try_iter().for_each(drop);
-        let maker = Maker {
+        let tools = Tools {
             dataset: &*self.dataset,
             collate: &*self.collate,
             counters: &self.counters,
             wanted: &self.wanted,
+            events: &self.events.0,
             seed: self.seed,
-            job,
-            ids: &ids,
-            failure: Mutex::new(None),
+            stops_early: self.on_error == OnError::Fail,
         };
+        let attempt = Attempt::new(&tools, job, row);
         let came = match &self.workers {
             Some(workers) => workers.in_place_scope_fifo(|scope| {
-                self.drain(job, &ids, slots, |slot, file, place| {
-                    let maker = &maker;
-                    scope.spawn_fifo(move |_| maker.make(slot, file, place));
+                self.drain(&attempt, attempt_number, slots, |chunk| {
+                    let attempt = &attempt;
+                    scope.spawn_fifo(move |_| attempt.make(chunk));
                 })
             }),
-            None => self.drain(job, &ids, slots, |slot, file, place| maker.make(slot, file, place)),
+            None => self.drain(&attempt, attempt_number, slots, |chunk| attempt.make(chunk)),
         };
         // The scope has ended, and with it every sample that was started.
-        if !maker.is_wanted() {
-            return Ok(false);
+        if !came || !attempt.is_wanted() {
+            return Ok(Outcome::Cancelled);
         }
-        let failed = maker.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match (came, failed) {
-            (Came::All, None) => Ok(true),
-            (Came::Cancelled, _) => Ok(false),
-            (Came::All, Some((slot, cause))) => Err(self.failure(job, slot, cause)),
-            (Came::Failed(slot, cause), None) => Err(self.failure(job, slot, Box::new(cause))),
-            (Came::Failed(slot, cause), Some((other, other_cause))) => Err(if slot < other {
-                self.failure(job, slot, Box::new(cause))
-            } else {
-                self.failure(job, other, other_cause)
-            }),
-        }
+        let (failures, last) = attempt.end();
+        self.last = last;
+        Ok(if failures.is_empty() { Outcome::Filled } else { Outcome::Failed(failures) })
     }
 
-    /// Asks for the object of each sample, and hands each sample to `start` as soon as its object is local.
+    /// Asks for the object of each sample, and hands each sample to `start` as soon as its object is local. Returns false
+    /// when the batch is not wanted any more.
     fn drain<'s>(
         &self,
-        job: &Job,
-        ids: &[SampleId],
+        attempt: &Attempt<'_, D, C>,
+        attempt_number: u32,
         slots: Vec<C::Slot<'s>>,
-        start: impl Fn(usize, Option<LocalFile>, C::Slot<'s>),
-    ) -> Came {
-        let (generation, number) = (job.generation, job.number);
+        start: impl Fn(Vec<Ready<C::Slot<'s>>>),
+    ) -> bool {
+        let Job { generation, number, .. } = *attempt.job();
+        let mut arrivals = Arrivals::new(attempt, attempt_number);
         let mut uri = String::new();
-        let mut waiting = 0;
-        let mut places: Vec<Option<C::Slot<'s>>> = Vec::with_capacity(ids.len());
-        for ((slot, &id), place) in ids.iter().enumerate().zip(slots) {
-            match &self.cache {
-                Some(cache) if self.dataset.write_uri(id, &mut uri) => {
+        let mut asked = Instant::now();
+        for (index, slot) in slots.into_iter().enumerate() {
+            if attempt.needed() <= index {
+                break;
+            }
+            let Some(cache) = &self.cache else {
+                arrivals.add(Ready { index, file: None, slot, asked, local: asked }, &start);
+                continue;
+            };
+            asked = Instant::now();
+            match attempt.write_uri(index, &mut uri) {
+                Ok(true) => {
+                    arrivals.slots.push(Some((slot, asked)));
+                    arrivals.waiting += 1;
                     let events = self.events.0.clone();
                     cache.ensure_local_then(&uri, move |file| {
                         // OK because where nobody receives, nobody wants the file.
-                        let _ = events.send(Event::Local { generation, number, slot, file });
+                        let _ = events.send(Event::Local { generation, number, attempt: attempt_number, index, file });
                     });
-                    waiting += 1;
-                    places.push(Some(place));
-                }
-                _ => {
-                    start(slot, None, place);
-                    places.push(None);
-                }
-            }
-        }
-        while 0 < waiting {
-            match self.events.1.recv().expect("the assembler holds a sender itself") {
-                Event::Cancel { generation } if job.generation < generation => return Came::Cancelled,
-                Event::Local { generation, number, slot, file }
-                    if (generation, number) == (job.generation, job.number) =>
-                {
-                    waiting -= 1;
-                    match (file, places.get_mut(slot).and_then(Option::take)) {
-                        (Ok(file), Some(place)) => start(slot, Some(file), place),
-                        (Err(cause), _) => return Came::Failed(slot, cause),
-                        (Ok(_), None) => {}
+                    if !arrivals.take_all(&self.events.1, attempt, &start) {
+                        return false;
                     }
                 }
-                // Of a batch that was cancelled or failed.
-                Event::Cancel { .. } | Event::Local { .. } => {}
+                Ok(false) => {
+                    arrivals.slots.push(None);
+                    arrivals.add(Ready { index, file: None, slot, asked, local: asked }, &start);
+                }
+                Err(cause) => {
+                    arrivals.slots.push(None);
+                    attempt.fail(index, cause);
+                }
             }
         }
-        Came::All
+        arrivals.flush(&start);
+        // That the batch is not wanted may have been said before anybody listened.
+        while attempt.is_wanted() && arrivals.is_waiting(attempt) {
+            let event = self.events.1.recv().expect("the assembler holds a sender itself");
+            if !arrivals.take(event, attempt, &start) || !arrivals.take_all(&self.events.1, attempt, &start) {
+                return false;
+            }
+            arrivals.flush(&start);
+        }
+        attempt.is_wanted()
     }
 
-    fn failure(&self, job: &Job, slot: usize, cause: BoxError) -> LoaderError {
-        let batch = job.plan.batch(job.place.step);
-        let id = batch.and_then(|ids| ids.get(slot)).unwrap_or(SampleId(0));
-        let mut uri = String::new();
-        // It may be what panicked.
-        let has_uri = catch_unwind(AssertUnwindSafe(|| self.dataset.write_uri(id, &mut uri))).unwrap_or(false);
+    /// Decides what becomes of the samples that failed: changes the row for another attempt, or returns the error.
+    fn mend(
+        &self,
+        job: &Job,
+        row: &mut Vec<Wanted>,
+        failures: Vec<Failure>,
+        failed: &mut Vec<FailedSample>,
+    ) -> Result<(), LoaderError> {
+        let is_outage = failures.len() == row.len() && failures.iter().any(|failure| is_out_of_reach(&failure.cause));
+        let mut failures = failures.into_iter().peekable();
+        for (index, mut wanted) in std::mem::take(row).into_iter().enumerate() {
+            let Some(Failure { cause, .. }) = failures.next_if(|failure| failure.index == index) else {
+                row.push(wanted);
+                continue;
+            };
+            let is_closed = cache_error_kind(&cause) == Some(CacheErrorKind::Closed);
+            let mut sample = self.failed(job, &wanted, cause);
+            let is_final = match self.on_error {
+                _ if is_outage || is_closed => true,
+                OnError::Fail => true,
+                OnError::Skip => false,
+                OnError::Substitute { .. } => {
+                    wanted.tried.push(wanted.id);
+                    let (plan, epoch) = (job.batch.plan(), job.place.epoch);
+                    let next = (wanted.tried.len() <= MAX_TRIES)
+                        .then(|| substitute(self.seed, epoch, wanted.position, &wanted.tried, plan))
+                        .flatten();
+                    sample.substitute = next;
+                    wanted.id = next.unwrap_or(wanted.id);
+                    row.push(wanted);
+                    next.is_none()
+                }
+            };
+            if is_final {
+                // Where those that stood in for it have failed too, the sample of the plan is the one to name.
+                let first = failed.iter().position(|other| other.slot == sample.slot);
+                let sample = first.map_or(sample, |first| failed.swap_remove(first));
+                return Err(LoaderError::Sample(Box::new(sample)));
+            }
+            failed.push(sample);
+        }
+        Ok(())
+    }
+
+    fn failed(&self, job: &Job, wanted: &Wanted, cause: BoxError) -> FailedSample {
+        let Wanted { id, position, slot, .. } = *wanted;
         let (epoch, step) = (job.place.epoch, job.place.step);
-        LoaderError::Sample(Box::new(FailedSample { id, uri: has_uri.then_some(uri), epoch, step, slot, cause }))
+        let uri = uri_of(&*self.dataset, id);
+        FailedSample { id, uri, epoch, step, slot, position, substitute: None, cause: cause.into() }
     }
 }
 
-/// How waiting for the objects of a batch ended.
-enum Came {
-    All,
-    Cancelled,
-    Failed(usize, CacheError),
+fn collate_error(job: &Job, cause: BoxError) -> LoaderError {
+    LoaderError::Collate { epoch: job.place.epoch, step: job.place.step, cause }
 }
 
-/// Makes the samples of one batch, on all workers at once.
-struct Maker<'a, D, C> {
-    dataset: &'a D,
-    collate: &'a C,
-    counters: &'a Counters,
-    wanted: &'a AtomicU64,
-    seed: u64,
-    job: &'a Job,
-    ids: &'a [SampleId],
-    /// Of several samples that failed, the first in the batch, whichever failed first.
-    failure: Mutex<Option<(usize, BoxError)>>,
+fn cache_error_kind(cause: &BoxError) -> Option<CacheErrorKind> {
+    cause.downcast_ref::<CacheError>().map(CacheError::kind)
 }
 
-impl<D: Dataset, C: Collate<D::Sample>> Maker<'_, D, C> {
-    /// Returns whether the batch is still wanted.
-    fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed) <= self.job.generation
-    }
-
-    fn make(&self, slot: usize, file: Option<LocalFile>, place: C::Slot<'_>) {
-        // What was queued for a batch that is not wanted any more would hold up the next one, or the loader's end.
-        if !self.is_wanted() {
-            return;
-        }
-        let started = Instant::now();
-        let Job { place: at, plan, .. } = self.job;
-        let position = at.step as u64 * plan.batch_size() as u64 + slot as u64;
-        let mut ctx = SampleContext::new(self.ids[slot], file.as_ref(), self.seed, at.epoch, position);
-        let made = catch_unwind(AssertUnwindSafe(|| {
-            let sample = self.dataset.get(&mut ctx)?;
-            self.collate.put(sample, place)
-        }));
-        self.counters.add_work(started.elapsed());
-        let error = match made {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error,
-            Err(panic) => Box::new(Panicked::new(&*panic)),
-        };
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        if failure.as_ref().is_none_or(|(other, _)| slot < *other) {
-            *failure = Some((slot, error));
-        }
-    }
+/// Returns whether a sample failed because its store could not be reached, which is no fault of the sample.
+fn is_out_of_reach(cause: &BoxError) -> bool {
+    cache_error_kind(cause) == Some(CacheErrorKind::Unavailable)
 }

@@ -4,8 +4,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use crossbeam_channel::Sender;
-use planfetch_plan::{BatchIds, PlanView};
+use planfetch_plan::SampleId;
 
+use crate::error::FailedSample;
 use crate::schedule::Place;
 
 /// A batch, and where in the run it stands. It is used like the `B` that it holds.
@@ -14,33 +15,59 @@ use crate::schedule::Place;
 pub struct Batch<B> {
     // `Some` until it is dropped or taken out.
     inner: Option<B>,
-    place: Place,
-    plan: PlanView,
+    contents: Contents,
     recycler: Sender<B>,
 }
 
+/// What is in a batch.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) place: Place,
+    pub(crate) ids: Vec<SampleId>,
+    pub(crate) num_padding: usize,
+    pub(crate) failed: Vec<FailedSample>,
+}
+
 impl<B> Batch<B> {
-    pub(crate) fn new(inner: B, place: Place, plan: PlanView, recycler: Sender<B>) -> Self {
-        Self { inner: Some(inner), place, plan, recycler }
+    pub(crate) fn new(inner: B, contents: Contents, recycler: Sender<B>) -> Self {
+        Self { inner: Some(inner), contents, recycler }
     }
 
     /// Returns the epoch, from 0.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.place.epoch
+        self.contents.place.epoch
     }
 
     /// Returns the step within the epoch, from 0.
     #[must_use]
     pub fn step(&self) -> usize {
-        self.place.step
+        self.contents.place.step
     }
 
-    /// Returns the ids of the samples, in slot order.
+    /// Returns the ids of the samples, in slot order, as they are in the batch: without those that were skipped, and with
+    /// those that stand in for others.
     #[must_use]
-    #[expect(clippy::missing_panics_doc, reason = "the step of a batch that was made lies in its plan")]
-    pub fn ids(&self) -> BatchIds<'_> {
-        self.plan.batch(self.place.step).expect("the step of a batch that was made lies in its plan")
+    pub fn ids(&self) -> &[SampleId] {
+        &self.contents.ids
+    }
+
+    /// Returns how many of the last slots repeat samples only to make the ranks even, under
+    /// [`RemainderPolicy::Pad`](planfetch_plan::RemainderPolicy::Pad). An evaluation leaves them out.
+    #[must_use]
+    pub fn num_padding(&self) -> usize {
+        self.contents.num_padding
+    }
+
+    /// Returns the samples that could not be loaded and were skipped or substituted, in slot order.
+    #[must_use]
+    pub fn failed(&self) -> &[FailedSample] {
+        &self.contents.failed
+    }
+
+    /// Returns the failed sample at `index`, which the caller has checked.
+    pub(crate) fn take_failed(&mut self, index: usize) -> FailedSample {
+        self.contents.failed.swap_remove(index)
     }
 
     /// Takes the batch out. Its memory then does not go back to the loader, which allocates another.
@@ -76,6 +103,6 @@ impl<B> Drop for Batch<B> {
 
 impl<B: fmt::Debug> fmt::Debug for Batch<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("place", &self.place).field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("Batch").field("contents", &self.contents).field("inner", &self.inner).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,12 @@
 //! From samples to batches.
 
+mod pad;
+mod stack;
+mod tuple;
+
+pub use crate::collate::pad::{PadCollate, PaddedBatch};
+pub use crate::collate::stack::StackCollate;
+
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -12,7 +19,16 @@ use crate::error::BoxError;
 /// dropped comes back to be filled again, since the pages of a fresh large buffer cost more time than what is
 /// written into them.
 ///
-/// [`VecCollate`] and [`collate_fn`] are the ready ones for samples of any type.
+/// [`buffer`](Self::buffer) is also where an adapter brings in memory of its own: host memory that is pinned for a GPU,
+/// or a tensor of its framework. It is allocated once for each batch under way, written by the workers in place, and
+/// comes back by [`recycle`](Self::recycle).
+///
+/// Where samples are skipped ([`OnError::Skip`](crate::OnError::Skip)), the batch is made anew of the samples that are
+/// left, with fewer slots; `slots` is then called again for the same buffer, and with a length of 0 when none is left.
+///
+/// The ready ones: [`VecCollate`] and [`collate_fn`] for samples of any type, [`StackCollate`] for arrays of one shape,
+/// [`PadCollate`] for sequences of different lengths. A tuple of up to four collates collates samples that are tuples of
+/// as many parts.
 ///
 /// # Example
 ///
@@ -71,6 +87,13 @@ pub trait Collate<S>: Send + Sync + 'static {
 
     /// Makes the batch, when every slot has been filled.
     fn finish(&self, buffer: Self::Buffer) -> Self::Batch;
+
+    /// Returns how many bytes of memory a batch takes, or `None` where that is not known, which is what this method does
+    /// by default. [`LoaderSettings::max_batch_bytes`](crate::LoaderSettings::max_batch_bytes) needs it.
+    fn num_bytes(&self, batch: &Self::Batch) -> Option<u64> {
+        let _ = batch;
+        None
+    }
 
     /// Returns the buffer behind a batch that is no longer used, or `None` where batches are not used again, which is
     /// what this method does by default.

@@ -1,23 +1,53 @@
 //! From a sample id to a sample.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use planfetch_cache::LocalFile;
 use planfetch_index::SampleIndex;
 use planfetch_plan::SampleId;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use crate::error::BoxError;
+use crate::error::{BoxError, Panicked};
 
 /// Which object a sample lies in.
 pub trait ObjectUris: Send + Sync {
     /// Replaces what `uri` holds with the URI of the sample's object and returns true, or returns false when the sample
     /// has no object: it is computed, or lies in memory.
     fn write_uri(&self, id: SampleId, uri: &mut String) -> bool;
+
+    /// Returns the size of the sample's object in bytes, or `None` where it is not known, which is what this method does
+    /// by default. [`LoaderSettings::max_ahead_bytes`](crate::LoaderSettings::max_ahead_bytes) needs it.
+    fn object_size(&self, id: SampleId) -> Option<u64> {
+        let _ = id;
+        None
+    }
+}
+
+/// Replaces what `uri` holds with the URI of a sample's object, if it has one. It comes from user code, whose panic
+/// becomes an error.
+pub(crate) fn write_uri(uris: &(impl ObjectUris + ?Sized), id: SampleId, uri: &mut String) -> Result<bool, BoxError> {
+    catch_unwind(AssertUnwindSafe(|| uris.write_uri(id, uri))).map_err(|panic| Panicked::new(&*panic).into())
+}
+
+/// Returns the size of a sample's object, or 0 where it is not known or can't be had.
+pub(crate) fn object_size(uris: &(impl ObjectUris + ?Sized), id: SampleId) -> u64 {
+    catch_unwind(AssertUnwindSafe(|| uris.object_size(id))).ok().flatten().unwrap_or(0)
+}
+
+/// Returns the URI of a sample's object, or `None` where it has none or can't be had.
+pub(crate) fn uri_of(uris: &(impl ObjectUris + ?Sized), id: SampleId) -> Option<String> {
+    let mut uri = String::new();
+    write_uri(uris, id, &mut uri).unwrap_or(false).then_some(uri)
 }
 
 impl ObjectUris for SampleIndex {
     fn write_uri(&self, id: SampleId, uri: &mut String) -> bool {
         self.uris().write_to(id.index(), uri)
+    }
+
+    fn object_size(&self, id: SampleId) -> Option<u64> {
+        self.size(id.index())
     }
 }
 
@@ -82,7 +112,7 @@ pub struct SampleContext<'a> {
     epoch: u64,
     position: u64,
     seed: u64,
-    file: Option<&'a LocalFile>,
+    pub(crate) file: Option<&'a LocalFile>,
     rng: Option<ChaCha8Rng>,
 }
 

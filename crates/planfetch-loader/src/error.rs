@@ -2,8 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use planfetch_plan::{PlanError, SampleId};
+use planfetch_plan::{PlanError, RestoreError, SampleId};
 
 /// Any error, for what users' own code returns.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -16,8 +18,32 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 pub enum LoaderError {
     /// A sample can't be loaded: its object can't be had, or can't be decoded, or user code refused it.
     Sample(Box<FailedSample>),
+    /// The collate panicked where no single sample was at work: while it made room for a batch or finished one.
+    Collate {
+        /// The epoch of the batch.
+        epoch: u64,
+        /// The step of the batch.
+        step: usize,
+        /// What it said.
+        cause: BoxError,
+    },
+    /// No batch came within [`LoaderSettings::timeout`](crate::LoaderSettings::timeout).
+    ///
+    /// Nothing is lost by it: the next call waits for the same batch.
+    Timeout {
+        /// The epoch of the batch that was waited for.
+        epoch: u64,
+        /// The step of the batch that was waited for.
+        step: usize,
+        /// How long was waited.
+        waited: Duration,
+        /// What the batch lacks.
+        lacks: String,
+    },
     /// A plan can't be made.
     Plan(PlanError),
+    /// The loader can't go on from a state: it belongs to another order, or another version wrote it.
+    Restore(Box<RestoreError>),
     /// A setting is out of its range.
     Setting {
         /// The setting.
@@ -37,7 +63,7 @@ pub enum LoaderError {
 }
 
 /// A sample that can't be loaded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FailedSample {
     /// The sample: its row in the index.
@@ -48,25 +74,43 @@ pub struct FailedSample {
     pub epoch: u64,
     /// The step in which it was wanted.
     pub step: usize,
-    /// Its place in the batch.
+    /// The slot of this rank's batch that the plan means for it.
     pub slot: usize,
+    /// Its place in the epoch's order, over all ranks.
+    pub position: u64,
+    /// The sample that took its place, under [`OnError::Substitute`](crate::OnError::Substitute).
+    pub substitute: Option<SampleId>,
     /// What happened.
-    pub cause: BoxError,
+    pub cause: Arc<dyn Error + Send + Sync>,
+}
+
+impl fmt::Display for FailedSample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, uri, epoch, step, slot, cause, .. } = self;
+        write!(f, "can't load sample {id} (epoch {epoch}, step {step}, slot {slot}): ")?;
+        let cause = cause.to_string();
+        match uri {
+            // The cache's errors begin with the URI already.
+            Some(uri) if !cause.contains(uri.as_str()) => write!(f, "{uri}: {cause}"),
+            _ => f.write_str(&cause),
+        }
+    }
 }
 
 impl fmt::Display for LoaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sample(sample) => {
-                let FailedSample { id, uri, epoch, step, slot, cause } = &**sample;
-                write!(f, "can't load sample {id} (epoch {epoch}, step {step}, slot {slot}): ")?;
-                let cause = cause.to_string();
-                match uri {
-                    // The cache's errors begin with the URI already.
-                    Some(uri) if !cause.contains(uri.as_str()) => write!(f, "{uri}: {cause}"),
-                    _ => f.write_str(&cause),
-                }
+            Self::Sample(sample) => sample.fmt(f),
+            Self::Collate { epoch, step, cause } => {
+                write!(f, "can't collate the batch of epoch {epoch}, step {step}: {cause}")
             }
+            Self::Timeout { epoch, step, waited, lacks } => write!(
+                f,
+                "no batch came within {:.1} s (epoch {epoch}, step {step}): {lacks}; the next call waits on, or raise \
+                 timeout",
+                waited.as_secs_f64()
+            ),
+            Self::Restore(error) => write!(f, "can't go on from this state: {error}"),
             Self::Plan(error) => error.fmt(f),
             Self::Setting { name, value, range } => write!(f, "{name} is {value}, but must lie in {range}"),
             Self::Mismatch { problem } => f.write_str(problem),
@@ -81,8 +125,9 @@ impl Error for LoaderError {
         match self {
             Self::Sample(sample) => sample.cause.source(),
             Self::Plan(error) => error.source(),
-            Self::Threads(error) => error.source(),
-            Self::Setting { .. } | Self::Mismatch { .. } => None,
+            Self::Restore(error) => error.source(),
+            Self::Collate { cause: error, .. } | Self::Threads(error) => error.source(),
+            Self::Setting { .. } | Self::Mismatch { .. } | Self::Timeout { .. } => None,
         }
     }
 }
@@ -90,6 +135,12 @@ impl Error for LoaderError {
 impl From<PlanError> for LoaderError {
     fn from(error: PlanError) -> Self {
         Self::Plan(error)
+    }
+}
+
+impl From<RestoreError> for LoaderError {
+    fn from(error: RestoreError) -> Self {
+        Self::Restore(Box::new(error))
     }
 }
 

@@ -1,64 +1,99 @@
 //! Where makers and the reader meet: the schedule behind a lock that is never held while anything is made.
 
+use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use planfetch_plan::PlanView;
+use planfetch_plan::RankPlan;
 
 use crate::batch::Batch;
 use crate::error::LoaderError;
+use crate::insight::trace::Trace;
+use crate::on_error::{OnError, Tolerance};
 use crate::plans::Plans;
-use crate::schedule::{Job, Next, Place, Schedule, Taken};
+use crate::schedule::{Job, Next, Place, Rules, Schedule, Taken};
 
 /// A batch on its way to the reader.
-type Made<B> = Result<Batch<B>, LoaderError>;
+pub(crate) struct Made<B> {
+    pub(crate) batch: Result<Batch<B>, LoaderError>,
+    /// `None` where no batch was begun.
+    pub(crate) trace: Option<Trace>,
+    /// The batch's size in memory, where its collate tells.
+    pub(crate) bytes: u64,
+}
 
 pub(crate) struct Exchange<B> {
-    schedule: Mutex<Schedule<Made<B>>>,
+    state: Mutex<State<B>>,
     /// Something has changed for makers, or for the reader.
     for_makers: Condvar,
     for_reader: Condvar,
 }
 
+struct State<B> {
+    schedule: Schedule<Made<B>>,
+    tolerance: Tolerance,
+}
+
 /// What the reader gets.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and nearly always a batch")]
 pub(crate) enum Read<B> {
-    /// A batch, its place, and the generation that it belongs to.
-    Batch(Made<B>, Place, u64),
+    /// A batch, its place, its generation, and the first batch that has not been taken now.
+    Batch {
+        made: Made<B>,
+        place: Place,
+        generation: u64,
+        next: Place,
+    },
     /// The end of an epoch, in this generation.
     EndOfEpoch(u64),
+    /// Nothing came in time; this is what was waited for.
+    TimedOut(Place),
     Ended,
 }
 
+/// How the reader came by what it got.
+#[derive(Debug, Default)]
+pub(crate) struct Wait {
+    /// Since when another batch was ready, while the next one was not.
+    pub(crate) another_since: Option<Instant>,
+}
+
 impl<B> Exchange<B> {
-    pub(crate) fn new(schedule: Schedule<Made<B>>) -> Self {
-        Self { schedule: Mutex::new(schedule), for_makers: Condvar::new(), for_reader: Condvar::new() }
+    pub(crate) fn new(rules: Rules, on_error: OnError) -> Self {
+        let state = State { schedule: Schedule::new(rules), tolerance: Tolerance::new(on_error) };
+        Self { state: Mutex::new(state), for_makers: Condvar::new(), for_reader: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Schedule<Made<B>>> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State<B>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the next batch to make, as soon as one may be made; `None` when the loader ends.
     pub(crate) fn next_job(&self, plans: &Plans) -> Option<Job> {
-        let mut schedule = self.lock();
+        let mut state = self.lock();
         loop {
-            match schedule.next() {
+            match state.schedule.next() {
                 Next::Make(job) => {
                     // The end of an epoch may have become ready on the way.
-                    self.for_reader.notify_all();
+                    self.wake_reader(&state);
+                    if state.schedule.has_room() {
+                        // What made room for this batch may have made room for more.
+                        self.for_makers.notify_one();
+                    }
                     return Some(job);
                 }
                 Next::Stop => return None,
                 Next::FindPlan(epoch) => {
                     // The end of the epoch before may have become ready, and a plan can take a while.
-                    self.for_reader.notify_all();
-                    drop(schedule);
+                    self.wake_reader(&state);
+                    drop(state);
                     let plan = plans.get(epoch);
-                    schedule = self.lock();
-                    self.add_plan(&mut schedule, epoch, plan);
+                    state = self.lock();
+                    self.add_plan(&mut state, epoch, plan);
                 }
                 Next::Wait => {
-                    self.for_reader.notify_all();
-                    schedule = self.for_makers.wait(schedule).unwrap_or_else(PoisonError::into_inner);
+                    self.wake_reader(&state);
+                    state = self.for_makers.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
             }
         }
@@ -67,7 +102,7 @@ impl<B> Exchange<B> {
     /// Returns the next batch to make if there is one now.
     pub(crate) fn try_next_job(&self, plans: &Plans) -> Option<Job> {
         loop {
-            let next = self.lock().next();
+            let next = self.lock().schedule.next();
             match next {
                 Next::Make(job) => return Some(job),
                 Next::FindPlan(epoch) => {
@@ -79,52 +114,73 @@ impl<B> Exchange<B> {
         }
     }
 
-    fn add_plan(&self, schedule: &mut Schedule<Made<B>>, epoch: u64, plan: Result<PlanView, LoaderError>) {
+    fn add_plan(&self, state: &mut State<B>, epoch: u64, plan: Result<RankPlan, LoaderError>) {
         match plan {
-            Ok(plan) => schedule.add_plan(epoch, plan),
+            Ok(plan) => state.schedule.add_plan(epoch, plan),
             Err(error) => {
-                schedule.add_failed_plan(epoch, Err(error));
-                self.for_reader.notify_all();
+                state.schedule.add_failed_plan(epoch, Made { batch: Err(error), trace: None, bytes: 0 });
+                self.wake_reader(state);
             }
+        }
+    }
+
+    /// Wakes the reader if there is something for it.
+    fn wake_reader(&self, state: &State<B>) {
+        if state.schedule.has_news() {
+            self.for_reader.notify_all();
         }
     }
 
     /// Takes a batch that was made, or why it was not.
     pub(crate) fn deliver(&self, job: &Job, made: Made<B>) {
-        let unwanted = self.lock().deliver(job, made);
-        self.for_reader.notify_all();
+        let mut state = self.lock();
+        let bytes = made.bytes;
+        let unwanted = state.schedule.deliver(job, made, bytes);
+        self.wake_reader(&state);
+        drop(state);
         drop(unwanted);
     }
 
-    /// Returns what comes next in plan order, and waits for it.
-    pub(crate) fn take(&self) -> Read<B> {
-        let mut schedule = self.lock();
+    /// Returns what comes next, and waits for it, until `deadline` if there is one.
+    pub(crate) fn take(&self, deadline: Option<Instant>) -> (Read<B>, Wait) {
+        let mut wait = Wait::default();
+        let mut state = self.lock();
         loop {
-            match Self::try_take_from(&mut schedule) {
-                Some(read) => {
-                    drop(schedule);
-                    self.for_makers.notify_all();
-                    return read;
+            if let Some(read) = Self::try_take_from(&mut state) {
+                let wants_makers = state.schedule.wants_makers();
+                drop(state);
+                if wants_makers {
+                    self.for_makers.notify_one();
                 }
-                None => schedule = self.for_reader.wait(schedule).unwrap_or_else(PoisonError::into_inner),
+                return (read, wait);
             }
+            if wait.another_since.is_none() && state.schedule.another_is_ready() {
+                wait.another_since = Some(Instant::now());
+            }
+            state = match deadline {
+                None => self.for_reader.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return (Read::TimedOut(state.schedule.position()), wait);
+                    }
+                    self.for_reader.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 
-    /// Returns what comes next in plan order if it is there.
+    /// Returns what comes next if it is there.
     pub(crate) fn try_take(&self) -> Option<Read<B>> {
         Self::try_take_from(&mut self.lock())
     }
 
-    fn try_take_from(schedule: &mut Schedule<Made<B>>) -> Option<Read<B>> {
-        match schedule.take() {
-            Taken::Batch(made, place) => {
-                if made.is_err() {
-                    schedule.fail(place);
-                }
-                Some(Read::Batch(made, place, schedule.generation()))
-            }
-            Taken::EndOfEpoch(_) => Some(Read::EndOfEpoch(schedule.generation())),
+    fn try_take_from(state: &mut State<B>) -> Option<Read<B>> {
+        let State { schedule, tolerance } = state;
+        let generation = schedule.generation();
+        match schedule.take(|made| is_error(made, tolerance)) {
+            Taken::Batch(made, place) => Some(Read::Batch { made, place, generation, next: schedule.position() }),
+            Taken::EndOfEpoch(_) => Some(Read::EndOfEpoch(generation)),
             Taken::Ended => Some(Read::Ended),
             Taken::Wait => None,
         }
@@ -132,10 +188,20 @@ impl<B> Exchange<B> {
 
     /// Begins anew at `place` and returns the new generation.
     pub(crate) fn restart(&self, place: Place) -> u64 {
-        let mut schedule = self.lock();
-        let unwanted = schedule.restart(place);
-        let generation = schedule.generation();
-        drop(schedule);
+        self.begin_anew(|schedule| schedule.restart(place))
+    }
+
+    /// Begins anew where an earlier life stopped and returns the new generation.
+    pub(crate) fn restore(&self, place: Place, taken_ahead: BTreeSet<usize>) -> u64 {
+        self.begin_anew(|schedule| schedule.restore(place, taken_ahead))
+    }
+
+    fn begin_anew(&self, begin: impl FnOnce(&mut Schedule<Made<B>>) -> Vec<Made<B>>) -> u64 {
+        let mut state = self.lock();
+        let unwanted = begin(&mut state.schedule);
+        state.tolerance.restart();
+        let generation = state.schedule.generation();
+        drop(state);
         drop(unwanted);
         self.for_makers.notify_all();
         self.for_reader.notify_all();
@@ -143,7 +209,7 @@ impl<B> Exchange<B> {
     }
 
     pub(crate) fn stop(&self) {
-        let unwanted = self.lock().stop();
+        let unwanted = self.lock().schedule.stop();
         drop(unwanted);
         self.for_makers.notify_all();
         self.for_reader.notify_all();
@@ -151,16 +217,39 @@ impl<B> Exchange<B> {
 
     /// Returns the next batch that the reader takes, and whether it can take it without a restart.
     pub(crate) fn position(&self) -> (Place, bool) {
-        let schedule = self.lock();
-        (schedule.position(), schedule.can_go_on())
+        let state = self.lock();
+        (state.schedule.position(), state.schedule.can_go_on())
+    }
+
+    /// Returns the next batch that the reader takes, and the steps behind it that it has taken.
+    pub(crate) fn progress(&self) -> (Place, Vec<usize>) {
+        let state = self.lock();
+        (state.schedule.position(), state.schedule.taken_ahead())
+    }
+
+    /// Returns whether a restore has sent the reader into this epoch, and it has taken nothing since.
+    pub(crate) fn is_restored_to(&self, epoch: u64) -> bool {
+        self.lock().schedule.is_restored_to(epoch)
     }
 
     /// Takes the end of the epoch if that is what comes next, and returns the generation.
     pub(crate) fn take_end_of_epoch(&self) -> Option<u64> {
-        let mut schedule = self.lock();
-        let generation = schedule.take_end_of_epoch().then(|| schedule.generation());
-        drop(schedule);
+        let mut state = self.lock();
+        let generation = state.schedule.take_end_of_epoch().then(|| state.schedule.generation());
+        drop(state);
         self.for_makers.notify_all();
         generation
     }
+}
+
+/// Returns whether the reader gets an error. A batch with more failed samples than are borne becomes one.
+fn is_error<B>(made: &mut Made<B>, tolerance: &mut Tolerance) -> bool {
+    if let Ok(batch) = &mut made.batch
+        && let Some(beyond) = tolerance.count(batch.epoch(), batch.failed().len() as u64)
+    {
+        // OK because it is below the number of failed samples of one batch.
+        let sample = batch.take_failed(beyond as usize);
+        made.batch = Err(LoaderError::Sample(Box::new(sample)));
+    }
+    made.batch.is_err()
 }

@@ -40,6 +40,7 @@
 //! - [`Dataset`] makes a sample of its id and its local file; [`Collate`] makes a batch of samples.
 //! - [`LoaderBuilder`] puts them together with a plan and a cache.
 //! - [`PrefetchingLoader`] is the iterator over batches, [`PrefetchController`] says which epoch it delivers.
+//! - [`LoaderState`] is where a run is, to go on from in another process; [`LoaderReport`] is where its time went.
 //! - [`PrefetchCoordinator`] keeps the window local; it is public for those who own their loop.
 //!
 //! # How the parts fit
@@ -53,31 +54,67 @@
 //! # What it does not do
 //!
 //! It knows neither pixels nor tensors, and it makes no plan: see `planfetch-image`, the adapters, and `planfetch-plan`.
+//!
+//! # Features
+//!
+//! | feature | default | what it brings |
+//! | --- | --- | --- |
+//! | `indicatif` | no | a progress bar for training loops |
+//! | `metrics` | no | what is measured, for exporters of the `metrics` crate |
+//!
+//! With `metrics`, these are reported: the counters `planfetch_batches_total`, `planfetch_samples_total` and
+//! `planfetch_failed_samples_total`, the histogram `planfetch_wait_seconds`, and the counter
+//! `planfetch_waited_microseconds_total` with the label `cause`.
 
 /// The random generators of [`SampleContext::rng`], in the version that it uses.
 pub use rand_chacha;
 
+mod arrivals;
 mod assemble;
 mod batch;
+mod builder;
 mod collate;
 mod controller;
 mod coordinator;
 mod dataset;
+mod depth;
+mod epoch;
 mod error;
 mod exchange;
+mod failures;
+mod fill;
+mod follow;
+mod insight;
 mod loader;
+mod next_use;
+mod object_path;
+mod on_error;
 mod plans;
+#[cfg(feature = "indicatif")]
+mod progress;
 mod schedule;
 mod settings;
+mod shared;
+mod state;
 mod stats;
 mod window;
 
 pub use crate::batch::Batch;
-pub use crate::collate::{Collate, CollateFn, VecCollate, collate_fn};
+pub use crate::builder::LoaderBuilder;
+pub use crate::collate::{Collate, CollateFn, PadCollate, PaddedBatch, StackCollate, VecCollate, collate_fn};
 pub use crate::controller::PrefetchController;
 pub use crate::coordinator::PrefetchCoordinator;
 pub use crate::dataset::{Dataset, ObjectUris, SampleContext};
+pub use crate::epoch::Epoch;
 pub use crate::error::{BoxError, FailedSample, LoaderError};
-pub use crate::loader::{LoaderAndController, LoaderBuilder, PrefetchingLoader};
-pub use crate::settings::LoaderSettings;
+pub use crate::insight::cause::Cause;
+pub use crate::insight::report::{CauseReport, HeldUp, LoaderReport, StageReport};
+pub use crate::insight::verdict::{BoundBy, Verdict};
+pub use crate::loader::{LoaderAndController, PrefetchingLoader};
+pub use crate::object_path::ObjectPathDataset;
+pub use crate::on_error::OnError;
+#[cfg(feature = "indicatif")]
+pub use crate::progress::WithProgress;
+pub use crate::settings::{BatchesAhead, LoaderSettings};
+pub use crate::state::LoaderState;
 pub use crate::stats::LoaderStats;

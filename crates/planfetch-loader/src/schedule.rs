@@ -1,17 +1,34 @@
 //! Which batch is made next, and which one the reader gets.
 //!
 //! A plain state machine: no threads and no clock. Batches are handed out to makers in plan order, come back in any
-//! order, and leave in plan order.
+//! order, and leave in plan order, or as they come back where that is wanted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use planfetch_plan::PlanView;
+use planfetch_plan::{RankBatch, RankPlan};
 
-/// A place in a run: an epoch, and a step of its plan.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+/// A place in a run: an epoch, a step of its plan, and how many samples of the epoch lie before it, over all ranks.
+///
+/// A step begins at `step * batch_size`, but for the first after a resume with another batch size, which may begin
+/// within its row.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Place {
     pub(crate) epoch: u64,
     pub(crate) step: usize,
+    pub(crate) position: usize,
+}
+
+impl Place {
+    /// The place before everything.
+    pub(crate) const START: Self = Self::start_of(0);
+
+    pub(crate) const fn start_of(epoch: u64) -> Self {
+        Self { epoch, step: 0, position: 0 }
+    }
+
+    fn next_epoch(self) -> Self {
+        Self::start_of(self.epoch.saturating_add(1))
+    }
 }
 
 /// A batch to make.
@@ -21,7 +38,15 @@ pub(crate) struct Job {
     pub(crate) generation: u64,
     pub(crate) number: u64,
     pub(crate) place: Place,
-    pub(crate) plan: PlanView,
+    /// What this rank takes of the step.
+    pub(crate) batch: RankBatch,
+}
+
+impl Job {
+    /// Returns the place behind the step.
+    fn next_place(&self) -> Place {
+        Place { epoch: self.place.epoch, step: self.place.step + 1, position: self.batch.end() }
+    }
 }
 
 /// What a maker does next.
@@ -47,49 +72,77 @@ pub(crate) enum Taken<T> {
     Ended,
 }
 
+/// How a schedule works.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// How many batches may be in the making, or ready.
+    pub(crate) capacity: usize,
+    /// How many bytes they may take together, where that is bounded. One batch is made in any case.
+    pub(crate) max_bytes: Option<u64>,
+    /// Whether batches leave in plan order, or as they are finished.
+    pub(crate) in_order: bool,
+    pub(crate) num_epochs: Option<u64>,
+}
+
+/// Without plan order, by how many batches for each of the capacity one may be overtaken: what was taken before its turn
+/// has to be remembered, and a batch that never comes must not be passed over for a whole epoch.
+pub(crate) const MAX_OVERTAKEN: usize = 16;
+
+/// A batch that was handed out, or the end of an epoch.
 #[derive(Debug)]
-enum Item<T> {
-    Batch(T, Place),
-    EndOfEpoch(u64),
+struct Entry<T> {
+    place: Place,
+    what: What<T>,
+}
+
+#[derive(Debug)]
+enum What<T> {
+    Making,
+    Ready(T),
+    /// Taken before its turn.
+    Taken,
+    EndOfEpoch,
 }
 
 #[derive(Debug)]
 pub(crate) struct Schedule<T> {
+    rules: Rules,
     generation: u64,
     /// The next batch to hand out, and its number since the restart.
     next_in: Place,
     number_in: u64,
-    /// The next batch that the reader takes.
-    next_out: Place,
-    number_out: u64,
-    /// Handed out and not yet taken; ends of epochs count too, so that empty epochs don't run away.
+    // Invariant: the first is not `Taken`. What is not here was taken, or not handed out.
+    entries: BTreeMap<u64, Entry<T>>,
+    /// Entries that are not `Taken`; ends of epochs count too, so that empty epochs don't run away.
     under_way: usize,
-    capacity: usize,
-    num_epochs: Option<u64>,
+    /// The most bytes that a batch has taken so far.
+    largest_batch: u64,
     /// The first epoch that is not made: `num_epochs`, or behind the one that the reader went to by itself.
     end: Option<u64>,
-    plan: Option<(u64, PlanView)>,
-    ready: BTreeMap<u64, Item<T>>,
+    plan: Option<(u64, RankPlan)>,
+    /// The steps of one epoch that were taken before their turn in an earlier life.
+    taken_before: Option<(u64, BTreeSet<usize>)>,
+    /// The reader was sent here by a restore, and has taken nothing since.
+    is_restored: bool,
     /// The reader was given an error; it gets nothing more until a restart.
     failed: bool,
     stopped: bool,
 }
 
 impl<T> Schedule<T> {
-    pub(crate) fn new(capacity: usize, num_epochs: Option<u64>) -> Self {
-        let start = Place { epoch: 0, step: 0 };
+    pub(crate) fn new(rules: Rules) -> Self {
         Self {
+            rules,
             generation: 0,
-            next_in: start,
+            next_in: Place::START,
             number_in: 0,
-            next_out: start,
-            number_out: 0,
+            entries: BTreeMap::new(),
             under_way: 0,
-            capacity,
-            num_epochs,
-            end: end(num_epochs, start),
+            largest_batch: 0,
+            end: end(rules.num_epochs, Place::START),
             plan: None,
-            ready: BTreeMap::new(),
+            taken_before: None,
+            is_restored: false,
             failed: false,
             stopped: false,
         }
@@ -99,32 +152,58 @@ impl<T> Schedule<T> {
         self.generation
     }
 
-    /// Returns the next batch that the reader takes.
+    /// Returns the place of the first batch that the reader has not taken.
     pub(crate) fn position(&self) -> Place {
-        self.next_out
+        self.entries.first_key_value().map_or(self.next_in, |(_, first)| first.place)
+    }
+
+    /// Returns the steps behind the position that were taken before their turn, in order.
+    pub(crate) fn taken_ahead(&self) -> Vec<usize> {
+        let taken = self.entries.values().filter(|entry| matches!(entry.what, What::Taken));
+        let mut steps: Vec<usize> = taken.map(|entry| entry.place.step).collect();
+        if let Some((epoch, before)) = &self.taken_before
+            && *epoch == self.position().epoch
+        {
+            steps.extend(before);
+        }
+        steps
     }
 
     /// Returns whether a batch comes without a restart.
     pub(crate) fn can_go_on(&self) -> bool {
-        !self.failed && !self.stopped && self.end.is_none_or(|end| self.next_out.epoch < end)
+        !self.failed && !self.stopped && self.end.is_none_or(|end| self.position().epoch < end)
+    }
+
+    /// Returns whether a restore has sent the reader into this epoch, and it has taken nothing since.
+    pub(crate) fn is_restored_to(&self, epoch: u64) -> bool {
+        self.is_restored && self.can_go_on() && self.position().epoch == epoch
     }
 
     /// Takes the end of the epoch, if that is what comes next.
     pub(crate) fn take_end_of_epoch(&mut self) -> bool {
-        let is_next = matches!(self.ready.get(&self.number_out), Some(Item::EndOfEpoch(_)));
-        is_next && matches!(self.take(), Taken::EndOfEpoch(_))
+        let is_next = self.entries.first_entry().is_some_and(|first| matches!(first.get().what, What::EndOfEpoch));
+        is_next && matches!(self.take(|_| false), Taken::EndOfEpoch(_))
     }
 
     /// Begins anew at `place`, and returns what was ready and is not wanted any more.
     pub(crate) fn restart(&mut self, place: Place) -> Vec<T> {
         self.generation += 1;
-        (self.next_in, self.next_out) = (place, place);
-        (self.number_in, self.number_out) = (0, 0);
-        self.under_way = 0;
+        self.next_in = place;
+        self.number_in = 0;
         self.failed = false;
         self.plan = None;
-        self.end = end(self.num_epochs, place);
+        self.taken_before = None;
+        self.is_restored = false;
+        self.end = end(self.rules.num_epochs, place);
         self.clear()
+    }
+
+    /// Begins anew at `place`, without the steps that were taken before their turn, as an earlier life left it.
+    pub(crate) fn restore(&mut self, place: Place, taken_ahead: BTreeSet<usize>) -> Vec<T> {
+        let unwanted = self.restart(place);
+        self.taken_before = (!taken_ahead.is_empty()).then_some((place.epoch, taken_ahead));
+        self.is_restored = true;
+        unwanted
     }
 
     /// Ends for good, and returns what was ready.
@@ -134,14 +213,12 @@ impl<T> Schedule<T> {
     }
 
     fn clear(&mut self) -> Vec<T> {
-        let ready = std::mem::take(&mut self.ready);
-        ready
-            .into_values()
-            .filter_map(|item| if let Item::Batch(batch, _) = item { Some(batch) } else { None })
-            .collect()
+        self.under_way = 0;
+        let entries = std::mem::take(&mut self.entries).into_values();
+        entries.filter_map(|entry| if let What::Ready(batch) = entry.what { Some(batch) } else { None }).collect()
     }
 
-    pub(crate) fn add_plan(&mut self, epoch: u64, plan: PlanView) {
+    pub(crate) fn add_plan(&mut self, epoch: u64, plan: RankPlan) {
         if epoch == self.next_in.epoch {
             self.plan = Some((epoch, plan));
         }
@@ -150,11 +227,39 @@ impl<T> Schedule<T> {
     /// Takes note that an epoch has no plan: the reader gets `error` in place of its next batch.
     pub(crate) fn add_failed_plan(&mut self, epoch: u64, error: T) {
         if epoch == self.next_in.epoch {
-            self.ready.insert(self.number_in, Item::Batch(error, self.next_in));
-            self.number_in += 1;
-            self.under_way += 1;
-            self.next_in = Place { epoch: epoch.saturating_add(1), step: 0 };
+            self.enter(What::Ready(error), self.next_in.next_epoch());
         }
+    }
+
+    /// Enters what comes next, and returns its number.
+    fn enter(&mut self, what: What<T>, next: Place) -> u64 {
+        let number = self.number_in;
+        self.under_way += usize::from(!matches!(what, What::Taken));
+        self.entries.insert(number, Entry { place: self.next_in, what });
+        self.number_in += 1;
+        self.next_in = next;
+        number
+    }
+
+    /// Returns how many batches may be under way, by their number and by what they take.
+    fn capacity(&self) -> usize {
+        let fitting = self.rules.max_bytes.and_then(|max_bytes| max_bytes.checked_div(self.largest_batch));
+        let fitting = fitting.map_or(usize::MAX, |fitting| usize::try_from(fitting).unwrap_or(usize::MAX).max(1));
+        self.rules.capacity.min(fitting)
+    }
+
+    /// Returns whether one more batch may be begun.
+    pub(crate) fn has_room(&self) -> bool {
+        let first = self.entries.first_key_value().map_or(self.number_in, |(&number, _)| number);
+        let span = self.number_in - first;
+        self.under_way < self.capacity() && span < (self.rules.capacity.saturating_mul(MAX_OVERTAKEN)) as u64
+    }
+
+    /// Returns whether makers that wait should be woken: when half of what may be under way was taken, or the reader is
+    /// about to wait. To wake one for each batch costs the reader more than all else about a batch that is ready.
+    pub(crate) fn wants_makers(&self) -> bool {
+        let capacity = self.capacity();
+        self.under_way <= capacity - (capacity / 2).max(1) || self.next_out().is_none()
     }
 
     /// Returns what a maker does next.
@@ -162,69 +267,120 @@ impl<T> Schedule<T> {
         if self.stopped {
             return Next::Stop;
         }
-        while !self.failed && self.under_way < self.capacity {
-            if self.end.is_some_and(|end| end <= self.next_in.epoch) {
+        while !self.failed && self.has_room() {
+            let place = self.next_in;
+            if self.end.is_some_and(|end| end <= place.epoch) {
                 return Next::Wait;
             }
-            let epoch = self.next_in.epoch;
-            let Some(plan) = self.plan.as_ref().filter(|(of, _)| *of == epoch).map(|(_, plan)| plan) else {
-                return Next::FindPlan(epoch);
+            let Some((_, plan)) = self.plan.as_ref().filter(|(of, _)| *of == place.epoch) else {
+                return Next::FindPlan(place.epoch);
             };
-            let number = self.number_in;
-            self.number_in += 1;
-            self.under_way += 1;
-            if self.next_in.step < plan.num_batches() {
-                let place = self.next_in;
-                let job = Job { generation: self.generation, number, place, plan: plan.clone() };
-                self.next_in.step += 1;
+            let (batch_size, num_ids) = (plan.plan().batch_size(), plan.plan().num_ids());
+            if num_ids <= place.position {
+                self.enter(What::EndOfEpoch, place.next_epoch());
+                continue;
+            }
+            let Some(batch) = plan.batch_from(place.position) else {
+                // A row of which nothing is left for any rank is no step.
+                self.next_in.position = (place.position / batch_size + 1).saturating_mul(batch_size).min(num_ids);
+                continue;
+            };
+            let job = Job { generation: self.generation, number: self.number_in, place, batch };
+            let was_taken = self
+                .taken_before
+                .as_mut()
+                .is_some_and(|(epoch, steps)| *epoch == place.epoch && steps.remove(&place.step));
+            if was_taken && self.entries.is_empty() {
+                self.next_in = job.next_place();
+                continue;
+            }
+            self.enter(if was_taken { What::Taken } else { What::Making }, job.next_place());
+            if !was_taken {
                 return Next::Make(job);
             }
-            self.ready.insert(number, Item::EndOfEpoch(epoch));
-            self.next_in = Place { epoch: epoch.saturating_add(1), step: 0 };
         }
         Next::Wait
     }
 
-    /// Takes a batch that has been made, or returns it when it is not wanted any more.
-    pub(crate) fn deliver(&mut self, job: &Job, batch: T) -> Option<T> {
+    /// Takes a batch of so many bytes that has been made, or returns it when it is not wanted any more.
+    pub(crate) fn deliver(&mut self, job: &Job, batch: T, bytes: u64) -> Option<T> {
         if job.generation != self.generation || self.stopped {
             return Some(batch);
         }
-        self.ready.insert(job.number, Item::Batch(batch, job.place));
+        self.largest_batch = self.largest_batch.max(bytes);
+        if let Some(entry) = self.entries.get_mut(&job.number) {
+            entry.what = What::Ready(batch);
+        }
         None
     }
 
-    /// Returns what the reader gets next. The position moves on with it.
-    pub(crate) fn take(&mut self) -> Taken<T> {
+    /// Returns whether a reader that waits should look again.
+    pub(crate) fn has_news(&self) -> bool {
+        self.failed || self.stopped || self.next_out().is_some() || self.is_exhausted() || self.another_is_ready()
+    }
+
+    /// Returns whether a batch is ready that is not the next in plan order.
+    pub(crate) fn another_is_ready(&self) -> bool {
+        self.entries.values().skip(1).any(|entry| matches!(entry.what, What::Ready(_)))
+    }
+
+    /// Returns what the reader gets next. The position moves on with it, unless `fails` says that it is an error: then
+    /// the position stays, and nothing comes until a restart.
+    pub(crate) fn take(&mut self, fails: impl FnOnce(&mut T) -> bool) -> Taken<T> {
         if self.failed || self.stopped {
             return Taken::Ended;
         }
-        let Some(item) = self.ready.remove(&self.number_out) else {
+        let next = self.next_out();
+        let Some((number, entry)) = next.and_then(|number| Some((number, self.entries.get_mut(&number)?))) else {
             return if self.is_exhausted() { Taken::Ended } else { Taken::Wait };
         };
-        self.number_out += 1;
-        self.under_way -= 1;
-        match item {
-            Item::Batch(batch, place) => {
-                self.next_out = Place { step: place.step + 1, ..place };
+        let place = entry.place;
+        match std::mem::replace(&mut entry.what, What::Taken) {
+            What::Ready(mut batch) => {
+                if fails(&mut batch) {
+                    entry.what = What::Making;
+                    self.failed = true;
+                } else {
+                    self.leave();
+                }
                 Taken::Batch(batch, place)
             }
-            Item::EndOfEpoch(epoch) => {
-                self.next_out = Place { epoch: epoch.saturating_add(1), step: 0 };
-                Taken::EndOfEpoch(epoch)
+            _ => {
+                debug_assert_eq!(Some(number), self.entries.keys().next().copied(), "an epoch ends when all was taken");
+                self.leave();
+                Taken::EndOfEpoch(place.epoch)
             }
         }
     }
 
-    /// Takes note that the batch at `place` was an error: the position stays there, and nothing comes until a restart.
-    pub(crate) fn fail(&mut self, place: Place) {
-        self.failed = true;
-        self.next_out = place;
+    /// Takes note that an entry has been taken.
+    fn leave(&mut self) {
+        self.under_way -= 1;
+        self.is_restored = false;
+        while let Some(first) = self.entries.first_entry()
+            && matches!(first.get().what, What::Taken)
+        {
+            first.remove();
+        }
+    }
+
+    /// Returns the number of what the reader gets next, if it is there.
+    fn next_out(&self) -> Option<u64> {
+        let (&first, entry) = self.entries.first_key_value()?;
+        if matches!(entry.what, What::Ready(_) | What::EndOfEpoch) {
+            return Some(first);
+        }
+        if self.rules.in_order {
+            return None;
+        }
+        // No batch of the next epoch comes before the end of this one.
+        let this_epoch = self.entries.iter().take_while(|(_, entry)| !matches!(entry.what, What::EndOfEpoch));
+        this_epoch.filter(|(_, entry)| matches!(entry.what, What::Ready(_))).map(|(&number, _)| number).next()
     }
 
     /// Returns whether every epoch that was announced has been taken, so that waiting would never end.
     fn is_exhausted(&self) -> bool {
-        self.under_way == 0 && self.end.is_some_and(|end| end <= self.next_out.epoch)
+        self.entries.is_empty() && self.end.is_some_and(|end| end <= self.next_in.epoch)
     }
 }
 
@@ -233,108 +389,4 @@ fn end(num_epochs: Option<u64>, place: Place) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use planfetch_plan::{PlanProvider, ShuffleOncePerEpochPlanProvider};
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn drive(
-        n: u64,
-        batch_size: usize,
-        capacity: usize,
-        num_epochs: Option<u64>,
-        choices: &[u8],
-    ) -> (Vec<Place>, Vec<u64>) {
-        let provider = ShuffleOncePerEpochPlanProvider::new(n, batch_size, 1).unwrap();
-        let mut schedule = Schedule::<Place>::new(capacity, num_epochs);
-        let mut out: Vec<Job> = Vec::new();
-        let (mut taken, mut ends) = (Vec::new(), Vec::new());
-        for &choice in choices {
-            match choice % 3 {
-                0 => match schedule.next() {
-                    Next::Make(job) => out.push(job),
-                    Next::FindPlan(epoch) => schedule.add_plan(epoch, provider.plan(epoch).unwrap()),
-                    Next::Wait | Next::Stop => {}
-                },
-                1 if !out.is_empty() => {
-                    let job = out.remove(usize::from(choice) % out.len());
-                    assert!(schedule.deliver(&job, job.place).is_none());
-                }
-                _ => match schedule.take() {
-                    Taken::Batch(batch, place) => {
-                        assert_eq!(batch, place);
-                        taken.push(place);
-                    }
-                    Taken::EndOfEpoch(epoch) => ends.push(epoch),
-                    Taken::Wait | Taken::Ended => {}
-                },
-            }
-            assert!(out.len() <= capacity);
-        }
-        (taken, ends)
-    }
-
-    proptest! {
-        #[test]
-        fn batches_leave_in_plan_order_whatever_order_they_come_back_in(
-            n in 0_u64..20, batch_size in 1_usize..6, capacity in 1_usize..6, choices in prop::collection::vec(any::<u8>(), 0..400)
-        ) {
-            let (taken, ends) = drive(n, batch_size, capacity, None, &choices);
-            let per_epoch = (n as usize).div_ceil(batch_size);
-            for (i, place) in taken.iter().enumerate() {
-                let expected = Place { epoch: (i / per_epoch) as u64, step: i % per_epoch };
-                prop_assert_eq!(*place, expected);
-            }
-            prop_assert_eq!(&ends, &(0..ends.len() as u64).collect::<Vec<_>>());
-        }
-
-        #[test]
-        fn nothing_is_made_beyond_the_last_epoch(
-            n in 0_u64..20, epochs in 1_u64..3, choices in prop::collection::vec(any::<u8>(), 0..400)
-        ) {
-            let (taken, ends) = drive(n, 3, 4, Some(epochs), &choices);
-            prop_assert!(taken.iter().all(|place| place.epoch < epochs));
-            prop_assert!(ends.len() as u64 <= epochs);
-        }
-    }
-
-    #[test]
-    fn what_was_made_before_a_restart_is_given_back() {
-        let plan = ShuffleOncePerEpochPlanProvider::new(8, 2, 0).unwrap().plan(0).unwrap();
-        let mut schedule = Schedule::<u32>::new(4, None);
-        schedule.add_plan(0, plan.clone());
-        let (Next::Make(first), Next::Make(second)) = (schedule.next(), schedule.next()) else { panic!("two jobs") };
-        assert_eq!(schedule.deliver(&first, 1), None);
-        assert_eq!(schedule.restart(Place { epoch: 3, step: 2 }), [1]);
-        assert_eq!(schedule.deliver(&second, 2), Some(2));
-        assert!(matches!(schedule.take(), Taken::Wait));
-        assert!(matches!(schedule.next(), Next::FindPlan(3)));
-        schedule.add_plan(3, plan);
-        let Next::Make(job) = schedule.next() else { panic!("a job") };
-        assert_eq!(job.place, Place { epoch: 3, step: 2 });
-    }
-
-    #[test]
-    fn after_an_error_nothing_comes_and_the_position_stays() {
-        let plan = ShuffleOncePerEpochPlanProvider::new(8, 2, 0).unwrap().plan(0).unwrap();
-        let mut schedule = Schedule::<u32>::new(4, None);
-        schedule.add_plan(0, plan);
-        let Next::Make(job) = schedule.next() else { panic!("a job") };
-        schedule.deliver(&job, 1);
-        let Taken::Batch(_, place) = schedule.take() else { panic!("a batch") };
-        schedule.fail(place);
-        assert_eq!(schedule.position(), Place { epoch: 0, step: 0 });
-        assert!(matches!(schedule.take(), Taken::Ended));
-        assert!(matches!(schedule.next(), Next::Wait));
-    }
-
-    #[test]
-    fn the_end_of_the_announced_epochs_is_the_end() {
-        let mut schedule = Schedule::<u32>::new(4, Some(1));
-        schedule.add_plan(0, ShuffleOncePerEpochPlanProvider::new(0, 2, 0).unwrap().plan(0).unwrap());
-        assert!(matches!(schedule.next(), Next::Wait));
-        assert!(matches!(schedule.take(), Taken::EndOfEpoch(0)));
-        assert!(matches!(schedule.take(), Taken::Ended));
-    }
-}
+mod tests;

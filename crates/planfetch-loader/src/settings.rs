@@ -1,21 +1,25 @@
 //! What can be set about a loader.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::depth::Depth;
 use crate::error::LoaderError;
+use crate::on_error::OnError;
 
 /// How a [`PrefetchingLoader`](crate::PrefetchingLoader) works ahead.
 ///
-/// None of these settings changes which samples come in which order, or their bytes.
+/// None of these settings changes which samples come in which order, or their bytes, but `on_error` where samples fail,
+/// and `in_order: false`, which gives up the order of batches.
 ///
 /// # Example
 ///
 /// ```
 /// use planfetch_loader::LoaderSettings;
 ///
-/// let settings = LoaderSettings { num_workers: 8, batches_ahead: 400, ..LoaderSettings::default() };
+/// let settings = LoaderSettings { num_workers: 8, batches_ahead: 400.into(), ..LoaderSettings::default() };
 /// assert_eq!(settings.batches_back, 4);
 /// ```
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -33,8 +37,14 @@ pub struct LoaderSettings {
     /// How many batches ahead of the reader objects are downloaded. Default: 200.
     ///
     /// It must cover the store's latency and its bad moments: at 10 batches a second, 200 are 20 seconds.
-    /// Each costs the disk space of a batch's objects.
-    pub batches_ahead: usize,
+    /// Each costs the disk space of a batch's objects. [`BatchesAhead::Auto`] finds the number out.
+    pub batches_ahead: BatchesAhead,
+    /// How many bytes the objects in the window may take on disk. Default: no limit.
+    ///
+    /// It holds where sizes are known ([`ObjectUris::object_size`](crate::ObjectUris::object_size)), on each rank. The
+    /// window then ends before it exceeds the limit; where one batch alone exceeds it, batches are fetched one at a time,
+    /// with one warning.
+    pub max_ahead_bytes: Option<u64>,
     /// How many batches behind the reader stay on disk. Default: 4.
     pub batches_back: usize,
     /// After how many batches what has left the window is deleted. Default: 5.
@@ -45,6 +55,105 @@ pub struct LoaderSettings {
     ///
     /// While it is unknown, the loader goes on into the next epoch's plan as one ends, so that the next begins at once.
     pub num_epochs: Option<u64>,
+    /// What becomes of a sample that can't be loaded. Default: [`OnError::Fail`].
+    pub on_error: OnError,
+    /// How long a call waits for a batch before it returns [`LoaderError::Timeout`]. Default: as long as it takes.
+    ///
+    /// A limit tells a run that hangs from one that is slow. Too short a limit ends runs that only start up: the first
+    /// batch comes when the store has answered. It is not heeded with `num_workers: 0`.
+    pub timeout: Option<Duration>,
+    /// Whether batches come in plan order. Default: true.
+    ///
+    /// `false` gives whichever batch of the epoch is finished first, so that one slow object holds up one batch and no
+    /// other; every batch still comes once an epoch. Then the order depends on timing, and a
+    /// [`LoaderState`](crate::LoaderState) belongs to its rank.
+    pub in_order: bool,
+    /// How many bytes the batches that `prefetch_factor` counts may take together. Default: no limit.
+    ///
+    /// It holds where the collate tells the size of a batch ([`Collate::num_bytes`](crate::Collate::num_bytes)), from
+    /// the first one on. A limit below the size of one batch leaves one at a time.
+    pub max_batch_bytes: Option<u64>,
+}
+
+/// How many batches ahead of the reader objects are downloaded.
+///
+/// In a file of settings it is a number, or `"auto"`.
+///
+/// # Example
+///
+/// ```
+/// use planfetch_loader::{BatchesAhead, LoaderSettings};
+///
+/// let settings: LoaderSettings = serde_json::from_str(r#"{"batches_ahead": "auto"}"#)?;
+/// assert_eq!(settings.batches_ahead, BatchesAhead::Auto);
+/// assert_eq!(BatchesAhead::default(), 200.into());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(from = "BatchesAheadForm", into = "BatchesAheadForm")]
+pub enum BatchesAhead {
+    /// As many as the latency of the store and the pace of the training loop ask for, from 16 to 2,000.
+    ///
+    /// By Little's law, what must be under way is the pace times the latency. Both are measured at batches whose objects
+    /// were late, and twice that is kept; where objects are late all the same, it grows by half, and where none was late
+    /// for a while, it shrinks by a sixteenth. So a run begins with some late batches, which a fixed number avoids.
+    Auto,
+    /// This many, at least 1.
+    Fixed(usize),
+}
+
+impl BatchesAhead {
+    /// Returns how many they are before anything is measured.
+    pub(crate) fn initial(self) -> usize {
+        match self {
+            Self::Auto => Depth::MIN,
+            Self::Fixed(batches) => batches,
+        }
+    }
+}
+
+impl Default for BatchesAhead {
+    fn default() -> Self {
+        Self::Fixed(200)
+    }
+}
+
+impl From<usize> for BatchesAhead {
+    fn from(batches: usize) -> Self {
+        Self::Fixed(batches)
+    }
+}
+
+/// What stands in a file.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum BatchesAheadForm {
+    Fixed(usize),
+    Word(Word),
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Auto,
+}
+
+impl From<BatchesAheadForm> for BatchesAhead {
+    fn from(form: BatchesAheadForm) -> Self {
+        match form {
+            BatchesAheadForm::Fixed(batches) => Self::Fixed(batches),
+            BatchesAheadForm::Word(Word::Auto) => Self::Auto,
+        }
+    }
+}
+
+impl From<BatchesAhead> for BatchesAheadForm {
+    fn from(ahead: BatchesAhead) -> Self {
+        match ahead {
+            BatchesAhead::Fixed(batches) => Self::Fixed(batches),
+            BatchesAhead::Auto => Self::Word(Word::Auto),
+        }
+    }
 }
 
 impl Default for LoaderSettings {
@@ -52,10 +161,15 @@ impl Default for LoaderSettings {
         Self {
             num_workers: std::thread::available_parallelism().map_or(2, usize::from),
             prefetch_factor: 4,
-            batches_ahead: 200,
+            batches_ahead: BatchesAhead::default(),
+            max_ahead_bytes: None,
             batches_back: 4,
             prune_every: 5,
             num_epochs: None,
+            on_error: OnError::default(),
+            timeout: None,
+            in_order: true,
+            max_batch_bytes: None,
         }
     }
 }
@@ -65,13 +179,21 @@ impl LoaderSettings {
         let ranges = [
             ("num_workers", self.num_workers, 0, 4_096),
             ("prefetch_factor", self.prefetch_factor, 1, 4_096),
-            ("batches_ahead", self.batches_ahead, 1, 100_000_000),
+            ("batches_ahead", self.batches_ahead.initial(), 1, 100_000_000),
             ("batches_back", self.batches_back, 0, 100_000_000),
             ("prune_every", self.prune_every, 1, 100_000_000),
         ];
         for (name, value, min, max) in ranges {
             if !(min..=max).contains(&value) {
                 return Err(out_of_range(name, value, min, max));
+            }
+        }
+        if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(LoaderError::Setting { name: "timeout", value: "0".into(), range: "more than 0".into() });
+        }
+        for (name, bytes) in [("max_batch_bytes", self.max_batch_bytes), ("max_ahead_bytes", self.max_ahead_bytes)] {
+            if bytes == Some(0) {
+                return Err(LoaderError::Setting { name, value: "0".into(), range: "1 or more".into() });
             }
         }
         Ok(())

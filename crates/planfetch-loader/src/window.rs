@@ -47,6 +47,16 @@ impl Window {
         Moves { enter, leave, is_behind }
     }
 
+    /// Sets how many steps ahead are asked for. What has been asked for beyond stays.
+    pub(crate) fn set_ahead(&mut self, ahead: usize) {
+        self.ahead = ahead as u64;
+    }
+
+    /// Returns the first step that has not been asked for.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
     /// Returns whether the window reaches beyond the steps whose plan is known.
     pub(crate) fn wants_more(&self, cursor: u64, known: u64) -> bool {
         known < cursor.saturating_add(self.ahead)

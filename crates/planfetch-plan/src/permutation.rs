@@ -131,6 +131,33 @@ impl KeyedPermutation {
     }
 }
 
+impl KeyedPermutation {
+    /// Returns the index at which `entry` is, or `None` where there is no such entry: the inverse of [`at`](Self::at).
+    ///
+    /// A table is looked through for it, at most [`MAX_TABLE_LEN`](Self::MAX_TABLE_LEN) entries; a network computes it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_plan::KeyedPermutation;
+    ///
+    /// let order = KeyedPermutation::new(1_000_000_000, [7; 32]);
+    /// let sample = order.at(500_000_000).expect("within the permutation");
+    /// assert_eq!(order.index_of(sample), Some(500_000_000));
+    /// ```
+    #[must_use]
+    pub fn index_of(&self, entry: u64) -> Option<u64> {
+        match &self.form {
+            Form::Table(table) => {
+                let entry = u16::try_from(entry).ok()?;
+                // OK because an index fits in 64 bits.
+                table.iter().position(|&other| other == entry).map(|index| index as u64)
+            }
+            Form::Network(network) => network.index_of(entry),
+        }
+    }
+}
+
 impl fmt::Debug for KeyedPermutation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedPermutation").field("len", &self.len()).finish_non_exhaustive()
@@ -166,6 +193,8 @@ mod tests {
             let fresh = KeyedPermutation::new(len, [9; 32]);
             assert_eq!(reused.len(), len);
             assert!((0..=len).all(|index| reused.at(index) == fresh.at(index)));
+            let is_back = |index| fresh.at(index).and_then(|entry| fresh.index_of(entry)) == Some(index);
+            assert!((0..len.min(500)).all(is_back) && fresh.index_of(len).is_none());
         }
     }
 }

@@ -80,7 +80,23 @@ impl RankPlan {
     }
 
     /// Returns this rank's part of what is left of the row that `position` lies in, from there on.
-    pub(crate) fn batch_from(&self, position: usize) -> Option<RankBatch> {
+    ///
+    /// A run that goes on with another batch size may begin in the middle of a row. `None` where nothing is left, or
+    /// where [`RemainderPolicy::Drop`] leaves nothing of the row.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_plan::{PlanProvider, RankPlan, SequentialPlanProvider};
+    ///
+    /// let plan = RankPlan::from(SequentialPlanProvider::new(10, 4)?.plan(0)?);
+    /// let rest = plan.batch_from(6).expect("two samples of step 1");
+    /// assert_eq!((rest.step(), rest.to_vec()), (1, [6, 7].map(planfetch_plan::SampleId).to_vec()));
+    /// assert!(plan.batch_from(10).is_none());
+    /// # Ok::<(), planfetch_plan::PlanError>(())
+    /// ```
+    #[must_use]
+    pub fn batch_from(&self, position: usize) -> Option<RankBatch> {
         if self.plan.num_ids() <= position {
             return None;
         }
@@ -103,6 +119,13 @@ impl RankPlan {
     /// Returns an iterator over this rank's batches in order.
     pub fn iter(&self) -> impl Iterator<Item = RankBatch> + '_ {
         (0..self.num_steps()).filter_map(|step| self.batch(step))
+    }
+}
+
+impl From<PlanView> for RankPlan {
+    /// Makes the plan of a process that trains alone.
+    fn from(plan: PlanView) -> Self {
+        Self { plan, world: World::SINGLE, policy: RemainderPolicy::Keep }
     }
 }
 
@@ -142,10 +165,22 @@ pub struct RankSlot {
 }
 
 impl RankBatch {
+    /// Returns the global plan.
+    #[must_use]
+    pub fn plan(&self) -> &PlanView {
+        &self.plan
+    }
+
     /// Returns the step, which is the row of the global plan.
     #[must_use]
     pub fn step(&self) -> usize {
         self.row.start / self.plan.batch_size()
+    }
+
+    /// Returns the position of the global plan behind the row: where the next step begins, for all ranks.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.row.end
     }
 
     /// Returns the number of slots, padding included.

@@ -209,6 +209,26 @@ impl PlanView {
         self.rows.at(position)
     }
 
+    /// Returns the position of a sample in a lazy plan, which holds each sample at most once; `None` where it does not
+    /// occur, or the plan is dense: a list of positions costs as much as the plan, and is the caller's to make.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_plan::{PlanProvider, ShuffleOncePerEpochPlanProvider};
+    ///
+    /// let plan = ShuffleOncePerEpochPlanProvider::new(1_000_000_000, 64, 42)?.with_lazy(true).plan(0)?;
+    /// let sample = plan.range_flat(700, 701).and_then(|ids| ids.get(0)).expect("within the plan");
+    /// assert_eq!(plan.lazy_position_of(sample), Some(700));
+    /// # Ok::<(), planfetch_plan::PlanError>(())
+    /// ```
+    #[must_use]
+    pub fn lazy_position_of(&self, sample: SampleId) -> Option<usize> {
+        let Rows::Permuted { permutation, num_ids, .. } = &self.rows else { return None };
+        let position = usize::try_from(permutation.index_of(sample.0)?).ok()?;
+        (position < *num_ids).then_some(position)
+    }
+
     /// Returns an iterator over all batches in order.
     pub fn iter(&self) -> PlanViewIter<'_> {
         PlanViewIter::new(self)

@@ -65,14 +65,18 @@
 //! | `image` | yes | decoding, resizing and collating of JPEG and PNG, in Rust |
 //! | `arrow` | no | indexes from Parquet files and Arrow record batches; the arrow crates take minutes to build |
 //! | `listing` | no | indexes from listings of buckets |
+//! | `indicatif` | no | a progress bar for training loops |
+//! | `metrics` | no | what the loader measures, for exporters of the `metrics` crate |
 //! | `serde` | no | serialisable cursors and fingerprints of plans |
 
 mod build;
 mod load_index;
 pub mod prelude;
+mod rank_path;
 
 pub use crate::build::build_prefetching_loader;
 pub use crate::load_index::{LoadIndexError, load_index};
+pub use crate::rank_path::rank_path;
 
 pub use planfetch_cache as cache;
 #[cfg(feature = "image")]

@@ -82,6 +82,33 @@ impl FeistelNetwork {
         }
     }
 
+    /// Returns the index at which `entry` is, or `None` where there is no such entry: the inverse of [`at`](Self::at).
+    #[must_use]
+    pub fn index_of(&self, entry: u64) -> Option<u64> {
+        if self.len <= entry {
+            return None;
+        }
+        let mut entry = entry;
+        loop {
+            entry = self.rounds_back(entry);
+            if entry < self.len {
+                return Some(entry);
+            }
+        }
+    }
+
+    /// Undoes [`rounds`](Self::rounds).
+    fn rounds_back(&self, entry: u64) -> u64 {
+        let (mut left, mut right) = (entry / self.height, entry % self.height);
+        for pair in self.keys.chunks(2).rev() {
+            if let Some(&key) = pair.get(1) {
+                right = subtract_below(right, round(key, left, self.height), self.height);
+            }
+            left = subtract_below(left, round(pair[0], right, self.width), self.width);
+        }
+        left * self.height + right
+    }
+
     fn rounds(&self, index: u64) -> u64 {
         let (mut left, mut right) = (index / self.height, index % self.height);
         for pair in self.keys.chunks(2) {
@@ -99,6 +126,11 @@ impl FeistelNetwork {
 fn add_below(a: u64, b: u64, base: u64) -> u64 {
     let sum = a + b;
     if base <= sum { sum - base } else { sum }
+}
+
+/// Returns `a - b` modulo `base`, both below it.
+fn subtract_below(a: u64, b: u64, base: u64) -> u64 {
+    if b <= a { a - b } else { a + base - b }
 }
 
 /// Returns the number in `0..base` that `key` gives `digit`: the high half of a product, off from uniform by less than
@@ -127,14 +159,18 @@ mod tests {
                 let entry = network.at(index).expect("index below len") as usize;
                 prop_assert!(!seen[entry], "entry {} twice", entry);
                 seen[entry] = true;
+                prop_assert_eq!(network.index_of(entry as u64), Some(index));
             }
             prop_assert_eq!(network.at(len), None);
+            prop_assert_eq!(network.index_of(len), None);
         }
 
         #[test]
         fn long_networks_stay_in_range(len in 1_u64..=(1 << 63), key: u64, at: u64) {
             let network = FeistelNetwork::new(len, &[key, !key, key ^ 5, key / 3]);
-            prop_assert!(network.at(at % len).expect("index below len") < len);
+            let entry = network.at(at % len).expect("index below len");
+            prop_assert!(entry < len);
+            prop_assert_eq!(network.index_of(entry), Some(at % len));
         }
     }
 }

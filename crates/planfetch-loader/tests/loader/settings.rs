@@ -1,0 +1,273 @@
+//! Settings: what they promise at their edges.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use planfetch_cache::{CacheSettings, DiskCache, EvictionMode};
+use planfetch_index::SampleIndex;
+use planfetch_loader::Dataset;
+use planfetch_loader::{
+    BoxError, Collate, LoaderBuilder, LoaderError, LoaderSettings, ObjectPathDataset, ObjectUris, SampleContext,
+    VecCollate,
+};
+use planfetch_plan::{PlanProvider, SampleId, SequentialPlanProvider, ShuffleOncePerEpochPlanProvider};
+
+use crate::support::{Number, Numbers, load, rest, settings};
+
+fn pause(time: Duration) {
+    let (_never, wait) = mpsc::channel::<()>();
+    let _ = wait.recv_timeout(time);
+}
+
+/// Numbers of which one takes its time.
+struct Late {
+    inner: Numbers,
+    late: u64,
+    time: Duration,
+}
+
+impl ObjectUris for Late {
+    fn write_uri(&self, _id: SampleId, _uri: &mut String) -> bool {
+        false
+    }
+}
+
+impl Dataset for Late {
+    type Sample = Number;
+
+    fn len(&self) -> u64 {
+        self.inner.n
+    }
+
+    fn get(&self, ctx: &mut SampleContext<'_>) -> Result<Number, BoxError> {
+        if ctx.id().0 == self.late {
+            pause(self.time);
+        }
+        self.inner.get(ctx)
+    }
+}
+
+fn late(time_ms: u64, settings: LoaderSettings) -> crate::support::Loader {
+    let data = Late { inner: Numbers::new(64), late: 2, time: Duration::from_millis(time_ms) };
+    let provider = SequentialPlanProvider::new(64, 4).unwrap();
+    LoaderBuilder::new(data, VecCollate, provider).with_settings(settings).build().unwrap().0
+}
+
+#[test]
+fn no_batch_within_the_timeout_is_an_error_that_loses_nothing() {
+    let settings = LoaderSettings { timeout: Some(Duration::from_millis(30)), ..settings(2) };
+    let mut loader = late(400, settings);
+    let started = Instant::now();
+    let error = loader.next().unwrap().unwrap_err();
+    assert!(started.elapsed() < Duration::from_millis(390), "{:?}", started.elapsed());
+    let LoaderError::Timeout { epoch: 0, step: 0, waited, .. } = &error else { panic!("{error}") };
+    assert!(Duration::from_millis(30) <= *waited);
+    assert!(error.to_string().starts_with("no batch came within 0.0 s (epoch 0, step 0): its samples"), "{error}");
+    let steps: Vec<_> = std::iter::from_fn(|| loader.next()).flatten().map(|batch| batch.step()).collect();
+    assert_eq!(steps, (0..16).collect::<Vec<_>>());
+}
+
+#[test]
+fn without_plan_order_one_late_batch_holds_up_no_other_and_its_epoch_is_whole() {
+    let mut loader = late(300, LoaderSettings { in_order: false, ..settings(2) });
+    for epoch in 0..2 {
+        let steps: Vec<_> = (&mut loader).map(|batch| batch.unwrap().step()).collect();
+        // In the second epoch it may have been made while the first one ended.
+        assert!(steps[0] != 0 || epoch == 1);
+        let mut sorted = steps.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..16).collect::<Vec<_>>(), "{steps:?}");
+    }
+}
+
+#[test]
+fn data_of_every_awkward_size_is_delivered() {
+    for n in [0, 1, 3, 4, 5] {
+        for batch_size in [1, 4, 100] {
+            for num_workers in [0, 1, 16] {
+                for prefetch_factor in [1, 50] {
+                    let provider = SequentialPlanProvider::new(n, batch_size).unwrap();
+                    let settings = LoaderSettings { prefetch_factor, ..settings(num_workers) };
+                    let mut loader = load(&Numbers::new(n), &provider, settings);
+                    for epoch in 0..3 {
+                        let ids: Vec<_> = rest(&mut loader).into_iter().map(|batch| (batch.0, batch.2)).collect();
+                        let expected: Vec<_> =
+                            provider.plan(epoch).unwrap().iter().map(|batch| (epoch, batch.to_vec())).collect();
+                        assert_eq!(ids, expected);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Counts the batches that are alive.
+struct Counted(Arc<AtomicU64>);
+
+struct CountedBatch(Arc<AtomicU64>);
+
+impl Drop for CountedBatch {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Collate<Number> for Counted {
+    type Buffer = Vec<Option<Number>>;
+    type Slot<'b> = &'b mut Option<Number>;
+    type Batch = CountedBatch;
+
+    fn buffer(&self) -> Self::Buffer {
+        Vec::new()
+    }
+
+    fn slots<'b>(&self, buffer: &'b mut Self::Buffer, len: usize) -> Vec<Self::Slot<'b>> {
+        <VecCollate as Collate<Number>>::slots(&VecCollate, buffer, len)
+    }
+
+    fn put(&self, sample: Number, slot: Self::Slot<'_>) -> Result<(), BoxError> {
+        VecCollate.put(sample, slot)
+    }
+
+    fn finish(&self, _buffer: Self::Buffer) -> CountedBatch {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        CountedBatch(Arc::clone(&self.0))
+    }
+
+    fn num_bytes(&self, _batch: &CountedBatch) -> Option<u64> {
+        Some(1_000)
+    }
+}
+
+#[test]
+fn batches_in_memory_are_bounded_by_their_number_and_by_their_bytes() {
+    for (max_batch_bytes, most) in [(None, 8), (Some(3_500), 3), (Some(10), 1)] {
+        let alive = Arc::new(AtomicU64::new(0));
+        let provider = SequentialPlanProvider::new(400, 4).unwrap();
+        let settings = LoaderSettings { prefetch_factor: 8, max_batch_bytes, ..settings(4) };
+        let builder = LoaderBuilder::new(Numbers::new(400), Counted(Arc::clone(&alive)), provider);
+        let (mut loader, _) = builder.with_settings(settings).build().unwrap();
+        // The first batches tell how large they are; by then others are under way.
+        loader.by_ref().take(20).for_each(|batch| drop(batch.unwrap()));
+        for _ in 0..30 {
+            pause(Duration::from_millis(1));
+            let ahead = alive.load(Ordering::SeqCst);
+            // Those that were given back wait to be used again; here they are dropped with the next batch.
+            assert!(ahead <= most + 9, "{ahead} batches, of at most {most}");
+            assert!(loader.next().is_some_and(|batch| batch.is_ok()));
+        }
+    }
+}
+
+/// Objects of 10 bytes each, and one without any.
+fn objects(dir: &std::path::Path, n: usize) -> SampleIndex {
+    let rows = (0..n).map(|i| {
+        let path = dir.join(format!("{i}.bin"));
+        std::fs::write(&path, vec![1; if i == 3 { 0 } else { 10 }]).unwrap();
+        (format!("file://{}", path.display()), 0)
+    });
+    SampleIndex::from_rows(rows.collect::<Vec<_>>()).unwrap()
+}
+
+/// An index that knows that its objects have 10 bytes.
+struct Sized10(SampleIndex);
+
+impl ObjectUris for Sized10 {
+    fn write_uri(&self, id: SampleId, uri: &mut String) -> bool {
+        self.0.write_uri(id, uri)
+    }
+
+    fn object_size(&self, _id: SampleId) -> Option<u64> {
+        Some(10)
+    }
+}
+
+impl Dataset for Sized10 {
+    type Sample = u64;
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn get(&self, ctx: &mut SampleContext<'_>) -> Result<u64, BoxError> {
+        Ok(ctx.file().ok_or("every sample has a file")?.len())
+    }
+}
+
+#[test]
+fn the_window_is_bounded_by_bytes_and_a_bound_below_one_batch_still_delivers() {
+    for (max_ahead_bytes, most_files) in [(Some(200), 20), (Some(5), 4), (None, 80)] {
+        let dir = tempfile::tempdir().unwrap();
+        let data = Sized10(objects(dir.path(), 80));
+        let cache = DiskCache::builder(dir.path().join("cache")).build().unwrap();
+        let settings = LoaderSettings {
+            max_ahead_bytes,
+            batches_back: 0,
+            prune_every: 1,
+            prefetch_factor: 1,
+            num_epochs: Some(1),
+            ..settings(1)
+        };
+        let provider = ShuffleOncePerEpochPlanProvider::new(80, 4, 1).unwrap();
+        let builder = LoaderBuilder::new(data, VecCollate, provider).with_cache(cache.clone());
+        let (loader, _) = builder.with_settings(settings).build().unwrap();
+        let mut samples = 0;
+        for batch in loader {
+            samples += batch.unwrap().len();
+            pause(Duration::from_millis(2));
+            let files = cache.stats().local_files;
+            // What workers demand beyond the window comes on top: a batch in the making, and one being deleted.
+            assert!(files <= most_files + 12, "{files} files, of at most {most_files}");
+        }
+        assert_eq!(samples, 80);
+    }
+}
+
+#[test]
+fn objects_without_bytes_are_samples_like_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = ObjectPathDataset::new(objects(dir.path(), 6), |file| Ok(file.len()));
+    let cache = DiskCache::builder(dir.path().join("cache")).build().unwrap();
+    let provider = SequentialPlanProvider::new(6, 6).unwrap();
+    let (mut loader, _) = LoaderBuilder::new(dataset, VecCollate, provider).with_cache(cache).build().unwrap();
+    let batch = loader.next().unwrap().unwrap();
+    assert_eq!(batch.iter().map(|(len, _)| *len).collect::<Vec<_>>(), [10, 10, 10, 0, 10, 10]);
+}
+
+#[test]
+fn from_the_second_epoch_on_clairvoyant_eviction_finds_what_fits_and_the_window_finds_little() {
+    let hits = |eviction, limit_bytes| {
+        let dir = tempfile::tempdir().unwrap();
+        let index = objects(dir.path(), 200);
+        let limit = planfetch_cache::CacheLimit::TotalSize(limit_bytes);
+        let settings = CacheSettings { eviction, limit, ..CacheSettings::default() };
+        let cache = DiskCache::builder(dir.path().join("cache")).with_settings(settings).build().unwrap();
+        let dataset = ObjectPathDataset::new(index, |file| Ok(file.len()));
+        let provider = ShuffleOncePerEpochPlanProvider::new(200, 4, 1).unwrap();
+        let settings = LoaderSettings {
+            batches_ahead: 3.into(),
+            batches_back: 0,
+            prune_every: 1,
+            num_epochs: Some(4),
+            ..crate::support::settings(2)
+        };
+        let builder = LoaderBuilder::new(dataset, VecCollate, provider).with_cache(cache.clone());
+        let (mut loader, _) = builder.with_settings(settings).build().unwrap();
+        loader.by_ref().for_each(|batch| drop(batch.unwrap()));
+        let first = cache.stats().objects_downloaded;
+        for _ in 1..4 {
+            loader.by_ref().for_each(|batch| drop(batch.unwrap()));
+        }
+        // What was not downloaded again in three epochs of 200.
+        1.0 - (cache.stats().objects_downloaded - first) as f64 / 600.0
+    };
+    // Half of the data fits: what a policy that knows the future finds is at least as much.
+    let (clairvoyant, pressure) = (hits(EvictionMode::Clairvoyant, 1_000), hits(EvictionMode::Pressure, 1_000));
+    let window = hits(EvictionMode::Window, 1_000);
+    assert!(0.4 < clairvoyant, "{clairvoyant}");
+    assert!(pressure < clairvoyant, "{pressure} {clairvoyant}");
+    assert!(window < 0.2, "{window}");
+    // All of it fits.
+    assert!(0.99 < hits(EvictionMode::Clairvoyant, 3_000));
+}
