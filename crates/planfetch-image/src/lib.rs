@@ -17,6 +17,7 @@
 //! - [`ImageCollate`] is its `Collate`: it normalises each image into its slot of an [`ImageBatch`].
 //! - [`ImageSettings`] says for both what comes out: size, transforms, colour, mean and standard deviation, order of axes.
 //! - [`Compose`] is a pipeline of [`Transform`]s, in torchvision's words.
+//! - [`contact_sheet`] shows a batch to people.
 //! - [`decode`], [`resize`], [`functional`] and [`ToTensor`] are the steps alone.
 //!
 //! # What is decoded
@@ -58,6 +59,7 @@ mod error;
 pub mod functional;
 mod image;
 mod pool;
+mod preview;
 mod random;
 mod resize;
 mod settings;
@@ -71,6 +73,7 @@ pub use crate::dataset::{ImageDataset, ImageSample};
 pub use crate::decode::decode;
 pub use crate::error::ImageError;
 pub use crate::image::DecodedImage;
+pub use crate::preview::{caption, contact_sheet};
 pub use crate::resize::{Interpolation, resize};
 pub use crate::settings::{ColorMode, DecodeSettings, IMAGENET_MEAN, IMAGENET_STD, ImageSettings, Layout};
 pub use crate::to_tensor::{Element, Normalize, ToTensor};

@@ -89,30 +89,31 @@ def adam7(array):
 
 def jpegs():
     for name, subsampling in [("444", 0), ("422", 1), ("420", 2)]:
-        save(f"{name}.jpg", encoded(PICTURE, "JPEG", quality=92, subsampling=subsampling), 3.0, f"chroma {name}")
-    save("progressive.jpg", encoded(PICTURE, "JPEG", quality=92, progressive=True), 3.0, "progressive")
-    save("restart.jpg", encoded(PICTURE, "JPEG", quality=92, restart_marker_blocks=2), 3.0, "restart markers")
-    save("gray.jpg", encoded(PICTURE.convert("L"), "JPEG", quality=92), 2.0, "one component")
-    save("rgb.jpg", encoded(PICTURE, "JPEG", quality=92, keep_rgb=True), 2.0, "RGB, not YCbCr")
-    save("q1.jpg", encoded(PICTURE, "JPEG", quality=1), 4.0, "coarsest quantisation")
-    save("q100.jpg", encoded(PICTURE, "JPEG", quality=100), 2.0, "finest quantisation")
+        save(f"{name}.jpg", encoded(PICTURE, "JPEG", quality=92, subsampling=subsampling), 0.5, f"chroma {name}")
+    save("progressive.jpg", encoded(PICTURE, "JPEG", quality=92, progressive=True), 0.5, "progressive")
+    save("restart.jpg", encoded(PICTURE, "JPEG", quality=92, restart_marker_blocks=2), 0.5, "restart markers")
+    save("gray.jpg", encoded(PICTURE.convert("L"), "JPEG", quality=92), 0.5, "one component")
+    save("rgb.jpg", encoded(PICTURE, "JPEG", quality=92, keep_rgb=True), 0.5, "RGB, not YCbCr")
+    save("q1.jpg", encoded(PICTURE, "JPEG", quality=1), 0.5, "coarsest quantisation")
+    save("q100.jpg", encoded(PICTURE, "JPEG", quality=100), 0.5, "finest quantisation")
     for value in range(1, 9):
         data = encoded(PICTURE, "JPEG", quality=92, exif=orientation(value))
-        save(f"exif-{value}.jpg", data, 3.0, f"EXIF orientation {value}")
+        save(f"exif-{value}.jpg", data, 0.5, f"EXIF orientation {value}")
     for width, height in [(1, 1), (1, 64), (64, 1), (17, 13), (8, 8), (9, 7), (2000, 3)]:
         data = encoded(PICTURE.resize((width, height)), "JPEG", quality=92)
-        save(f"{width}x{height}.jpg", data, 2.0, "odd size")
+        # libjpeg does not smooth chroma of images this narrow.
+        save(f"{width}x{height}.jpg", data, 2.0 if width == 1 else 0.5, "odd size")
     plain = encoded(PICTURE, "JPEG", quality=92)
-    save("trailing.jpg", plain + bytes(range(256)), 3.0, "bytes behind the end of the image")
+    save("trailing.jpg", plain + bytes(range(256)), 0.5, "bytes behind the end of the image")
 
     cmyk = encoded(PICTURE.convert("CMYK"), "JPEG", quality=92)
-    save("cmyk.jpg", cmyk, 4.0, "CMYK, inverted, as Adobe writes it")
+    save("cmyk.jpg", cmyk, 0.5, "CMYK, inverted, as Adobe writes it")
     adobe = cmyk.index(b"\xff\xee")
     length = struct.unpack(">H", cmyk[adobe + 2 : adobe + 4])[0]
     transform = adobe + 2 + length - 1
     assert cmyk[adobe + 4 : adobe + 9] == b"Adobe" and cmyk[transform] == 0
-    save("ycck.jpg", cmyk[:transform] + b"\2" + cmyk[transform + 1 :], 4.0, "YCCK: the same numbers, said to be YCCK")
-    save("cmyk-plain.jpg", cmyk[:adobe] + cmyk[adobe + 2 + length :], 4.0, "CMYK without Adobe's marker")
+    save("ycck.jpg", cmyk[:transform] + b"\2" + cmyk[transform + 1 :], 0.5, "YCCK: the same numbers, said to be YCCK")
+    save("cmyk-plain.jpg", cmyk[:adobe] + cmyk[adobe + 2 + length :], 0.5, "CMYK without Adobe's marker")
 
     noisy = PIXELS.astype(int) + np.random.default_rng(1).integers(-20, 20, PIXELS.shape)
     noisy = encoded(Image.fromarray(noisy.clip(0, 255).astype(np.uint8)), "JPEG", quality=95)
@@ -176,7 +177,7 @@ def webps():
     rgba = PICTURE.copy()
     rgba.putalpha(Image.fromarray(ALPHA))
     save("lossless.webp", encoded(PICTURE, "WEBP", lossless=True), 0.0, "lossless")
-    save("lossy.webp", encoded(PICTURE, "WEBP", quality=90), 3.0, "lossy")
+    save("lossy.webp", encoded(PICTURE, "WEBP", quality=90), 0.5, "lossy")
     save("alpha.webp", encoded(rgba, "WEBP", lossless=True, exact=True), 0.0, "alpha dropped")
     save("exif.webp", encoded(PICTURE, "WEBP", lossless=True, exif=orientation(8)), 0.0, "EXIF orientation in a WebP")
     frames = [PICTURE, PICTURE.transpose(Image.Transpose.FLIP_LEFT_RIGHT)]
