@@ -61,9 +61,7 @@ pub(crate) struct PreviewOptions {
 pub(crate) fn run(options: &PreviewOptions) -> Result<(), BoxError> {
     let settings = match &options.settings {
         Some(path) => read_settings(path)?,
-        None => {
-            ImageSettings { height: options.image_size, width: options.image_size, ..ImageSettings::default() }
-        }
+        None => ImageSettings { height: options.image_size, width: options.image_size, ..ImageSettings::default() },
     };
     // Removed when this function is left, by an error too.
     let (temporary, dir) = match &options.cache_dir {

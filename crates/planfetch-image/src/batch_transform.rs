@@ -88,9 +88,8 @@ impl BatchTransform {
         rng: &mut ChaCha8Rng,
     ) -> f64 {
         let image_len = shape.iter().product::<usize>().max(1);
-        let beta = |alpha: f64, rng: &mut ChaCha8Rng| {
-            Beta::new(alpha, alpha).expect("the settings were checked").sample(rng)
-        };
+        let beta =
+            |alpha: f64, rng: &mut ChaCha8Rng| Beta::new(alpha, alpha).expect("the settings were checked").sample(rng);
         match *self {
             Self::MixUp { alpha, .. } => {
                 let share = beta(alpha, rng);

@@ -8,7 +8,7 @@ use planfetch_loader::rand_chacha::rand_core::Rng;
 use planfetch_loader::{BoxError, Dataset, ObjectUris, SampleContext};
 use planfetch_plan::SampleId;
 
-use crate::decode::{check_file_len, decode_at_least};
+use crate::decode::{check_file_len, decode_for};
 use crate::error::ImageError;
 use crate::image::DecodedImage;
 use crate::settings::{ImageSettings, setting};
@@ -113,8 +113,7 @@ impl Dataset for ImageDataset {
         // Taken out and not borrowed: a library that is called here may run another sample on this thread.
         let mut bytes = FILE.take();
         let image = file.read_into(&mut bytes).map_err(BoxError::from).and_then(|()| {
-            let target = self.transforms.first_resize();
-            decode_at_least(&bytes, &self.settings.decode, target).map_err(BoxError::from)
+            decode_for(&bytes, &self.settings.decode, self.transforms.first_resize()).map_err(BoxError::from)
         });
         if bytes.capacity() <= MAX_KEPT_BYTES {
             FILE.set(bytes);

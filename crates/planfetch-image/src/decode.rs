@@ -2,9 +2,10 @@
 
 mod formats;
 mod gif;
-#[cfg_attr(feature = "turbojpeg", path = "decode/jpeg_turbo.rs")]
 mod jpeg;
 mod orient;
+#[cfg(feature = "turbojpeg")]
+mod turbo;
 
 use image::ImageFormat;
 
@@ -32,22 +33,22 @@ use crate::transform::Resize;
 /// assert!(error.to_string().contains("it begins with \"<html>404</html>\""));
 /// ```
 pub fn decode(bytes: &[u8], settings: &DecodeSettings) -> Result<DecodedImage, ImageError> {
-    decode_at_least(bytes, settings, None)
+    decode_for(bytes, settings, None)
 }
 
-/// Decodes a file that `target` will resize first: with the feature `turbojpeg`, a JPEG file may come out smaller than it
-/// is, but not smaller than that.
-pub(crate) fn decode_at_least(
+/// Decodes a file that `resize` will be applied to first. It may have been applied already when the image comes out: with
+/// the feature `turbojpeg`, a large JPEG file is decoded at a fraction of its size.
+pub(crate) fn decode_for(
     bytes: &[u8],
     settings: &DecodeSettings,
-    target: Option<&Resize>,
+    resize: Option<&Resize>,
 ) -> Result<DecodedImage, ImageError> {
     if bytes.is_empty() {
         return Err(ImageError::Empty);
     }
     check_file_len(bytes.len() as u64, settings)?;
     let format = match image::guess_format(bytes) {
-        Ok(ImageFormat::Jpeg) => return jpeg::decode(bytes, settings, target),
+        Ok(ImageFormat::Jpeg) => return jpeg::decode(bytes, settings, resize),
         Ok(ImageFormat::Gif) => return gif::decode(bytes, settings),
         Ok(format) => format,
         Err(_) => return Err(ImageError::Format { beginning: beginning(bytes) }),
@@ -71,7 +72,11 @@ fn check_size(width: u64, height: u64, settings: &DecodeSettings) -> Result<(), 
     let pixels = width.saturating_mul(height);
     // A side that does not fit in 32 bits fits no decoder and no resizer.
     let fits = width.max(height) <= u64::from(u32::MAX);
-    if fits && (1..=max_pixels).contains(&pixels) { Ok(()) } else { Err(ImageError::Size { width, height, max_pixels }) }
+    if fits && (1..=max_pixels).contains(&pixels) {
+        Ok(())
+    } else {
+        Err(ImageError::Size { width, height, max_pixels })
+    }
 }
 
 /// Returns what a file begins with, for people: web pages and error messages are often saved as images.

@@ -67,7 +67,12 @@ impl DecodedImage {
     /// When `row` or `column` lies outside of the image.
     #[must_use]
     pub fn pixel(&self, row: usize, column: usize) -> &[u8] {
-        assert!(row < self.height && column < self.width, "pixel ({row}, {column}) of {} x {}", self.height, self.width);
+        assert!(
+            row < self.height && column < self.width,
+            "pixel ({row}, {column}) of {} x {}",
+            self.height,
+            self.width
+        );
         let channels = self.color.channels();
         &self.pixels[(row * self.width + column) * channels..][..channels]
     }

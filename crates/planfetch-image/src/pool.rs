@@ -30,7 +30,9 @@ impl Pixels {
         let kept = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
             // The smallest that is large enough, else the largest.
-            let fits = |bytes: &Vec<u8>| (bytes.len() < len, if bytes.len() < len { usize::MAX - bytes.len() } else { bytes.len() });
+            let fits = |bytes: &Vec<u8>| {
+                (bytes.len() < len, if bytes.len() < len { usize::MAX - bytes.len() } else { bytes.len() })
+            };
             let best = (0..free.len()).min_by_key(|&i| fits(&free[i]))?;
             Some(free.swap_remove(best))
         });

@@ -110,7 +110,8 @@ pub fn caption<T: Element>(batch: &ImageBatch<T>, slot: usize, name: impl Fn(i64
             shares.retain(|&(_, share)| 0.005 <= share);
             shares.sort_by(|a, b| b.1.total_cmp(&a.1));
             // OK because the number of classes fits in a label.
-            let parts = shares.into_iter().map(|(class, share)| format!("{} {:.0}%", name(class as i64), share * 100.0));
+            let parts =
+                shares.into_iter().map(|(class, share)| format!("{} {:.0}%", name(class as i64), share * 100.0));
             parts.collect::<Vec<_>>().join(" + ")
         }
         None => name(batch.labels[slot]),

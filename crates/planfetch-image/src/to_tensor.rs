@@ -134,7 +134,11 @@ impl<T: Element> ToTensor<T> {
         let normalize = settings.normalize();
         normalize.validate()?;
         if !T::IS_FLOAT && normalize != Normalize::default() {
-            return Err(setting("mean and std", normalize, "a batch of uint8 holds pixels as they are: leave them 0 and 1"));
+            return Err(setting(
+                "mean and std",
+                normalize,
+                "a batch of uint8 holds pixels as they are: leave them 0 and 1",
+            ));
         }
         let table = |channel: usize| {
             let (mean, std) = (normalize.mean[channel], normalize.std[channel]);

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use planfetch_image::half::{bf16, f16};
 use planfetch_image::{
-    BatchTransform, ColorJitter, ColorMode, Compose, DecodeSettings, DecodedImage, Element, IMAGENET_MEAN, IMAGENET_STD,
-    ImageBatch, ImageCollate, ImageDataset, ImageSample, ImageSettings, Layout, RandomHorizontalFlip, RandomResizedCrop,
-    contact_sheet, decode,
+    BatchTransform, ColorJitter, ColorMode, Compose, DecodeSettings, DecodedImage, Element, IMAGENET_MEAN,
+    IMAGENET_STD, ImageBatch, ImageCollate, ImageDataset, ImageSample, ImageSettings, Layout, RandomHorizontalFlip,
+    RandomResizedCrop, contact_sheet, decode,
 };
 use planfetch_index::SampleIndex;
 use planfetch_loader::{Collate, Dataset, SampleContext};
@@ -98,7 +98,8 @@ fn mixup_is_the_mean_of_an_image_and_the_one_before_it_and_so_are_the_labels() {
     assert!(0.0 < share && share < 1.0);
     for slot in 0..5 {
         let before = (slot + 4) % 5;
-        let (own, other) = (plain.images.index_axis(ndarray::Axis(0), slot), plain.images.index_axis(ndarray::Axis(0), before));
+        let (own, other) =
+            (plain.images.index_axis(ndarray::Axis(0), slot), plain.images.index_axis(ndarray::Axis(0), before));
         for ((value, own), other) in mixed.images.index_axis(ndarray::Axis(0), slot).iter().zip(own).zip(other) {
             let expected = share * own + (1.0 - share) * other;
             assert!((value - expected).abs() < 1e-5, "{value} {expected}");

@@ -137,9 +137,15 @@ fn the_exif_orientation_is_applied_unless_it_is_turned_off() {
 fn formats_are_told_apart_by_content() {
     assert!(matches!(decode(b"", &rgb()), Err(ImageError::Empty)));
     let error = decode(b"<html>not found</html>", &rgb()).unwrap_err();
-    assert_eq!(error.to_string(), "this is no JPEG, PNG, WebP, GIF, BMP or TIFF file; it begins with \"<html>not found</html>\"");
+    assert_eq!(
+        error.to_string(),
+        "this is no JPEG, PNG, WebP, GIF, BMP or TIFF file; it begins with \"<html>not found</html>\""
+    );
     let error = decode(&[0xde, 0xad, 0xbe, 0xef, 0xff], &rgb()).unwrap_err();
-    assert_eq!(error.to_string(), "this is no JPEG, PNG, WebP, GIF, BMP or TIFF file; it begins with the bytes [de, ad, be, ef, ff]");
+    assert_eq!(
+        error.to_string(),
+        "this is no JPEG, PNG, WebP, GIF, BMP or TIFF file; it begins with the bytes [de, ad, be, ef, ff]"
+    );
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use planfetch_image::{
-    CenterCrop, Compose, DecodeSettings, DecodedImage, IMAGENET_MEAN, IMAGENET_STD, ImageSettings, Interpolation, Resize,
-    Size, ToTensor, Transform, decode, functional as f,
+    CenterCrop, Compose, DecodeSettings, DecodedImage, IMAGENET_MEAN, IMAGENET_STD, ImageSettings, Interpolation,
+    Resize, Size, ToTensor, Transform, decode, functional as f,
 };
 use planfetch_loader::SampleContext;
 use planfetch_plan::SampleId;
@@ -82,10 +82,7 @@ fn transforms() -> BTreeMap<&'static str, Box<dyn Fn(DecodedImage) -> DecodedIma
     add("resize_exact_nearest", Box::new(resize(Exact([16, 32]), Nearest)));
     add("resize_larger_bilinear", Box::new(resize(Exact([60, 70]), Bilinear)));
     add("resize_larger_bicubic", Box::new(resize(Exact([60, 70]), Bicubic)));
-    add(
-        "resized_crop",
-        Box::new(|image| resize(Exact([14, 14]), Bilinear)(f::crop(&image, 5, 9, 23, 30, [0; 3]))),
-    );
+    add("resized_crop", Box::new(|image| resize(Exact([14, 14]), Bilinear)(f::crop(&image, 5, 9, 23, 30, [0; 3]))));
     add("center_crop", Box::new(center_crop([20, 31])));
     add("center_crop_larger", Box::new(center_crop([44, 31])));
     add("resize_center_crop", Box::new(|image| center_crop([20, 20])(resize(ShorterSide(24), Bilinear)(image))));
@@ -95,14 +92,8 @@ fn transforms() -> BTreeMap<&'static str, Box<dyn Fn(DecodedImage) -> DecodedIma
     add("rotate_30_bilinear", Box::new(|image| f::rotate(&image, 30.0, Bilinear, false, [9, 8, 7])));
     add("rotate_minus_100_expand", Box::new(|image| f::rotate(&image, -100.0, Nearest, true, [0; 3])));
     add("rotate_90_expand", Box::new(|image| f::rotate(&image, 90.0, Nearest, true, [0; 3])));
-    add(
-        "shear_x",
-        Box::new(move |image| f::affine(&image, [0.0; 2], [lean(0.3), 0.0], [0.0; 2], Nearest, [0; 3])),
-    );
-    add(
-        "shear_y",
-        Box::new(move |image| f::affine(&image, [0.0; 2], [0.0, lean(-0.3)], [0.0; 2], Bilinear, [0; 3])),
-    );
+    add("shear_x", Box::new(move |image| f::affine(&image, [0.0; 2], [lean(0.3), 0.0], [0.0; 2], Nearest, [0; 3])));
+    add("shear_y", Box::new(move |image| f::affine(&image, [0.0; 2], [0.0, lean(-0.3)], [0.0; 2], Bilinear, [0; 3])));
     add("translate", Box::new(|image| f::affine(&image, [7.0, -4.0], [0.0; 2], [0.0; 2], Nearest, [1, 2, 3])));
     add("brightness_0.5", Box::new(changed(|image| f::adjust_brightness(image, 0.5))));
     add("brightness_1.7", Box::new(changed(|image| f::adjust_brightness(image, 1.7))));

@@ -46,7 +46,8 @@ fn a_pipeline_is_read_as_it_was_written() {
     let json = serde_json::to_string(&pipeline).unwrap();
     assert_eq!(serde_json::from_str::<Compose>(&json).unwrap(), pipeline);
     // What is left out has its default, and what is not known is an error.
-    let pipeline: Compose = serde_json::from_str(r#"[{"RandomErasing": {"value": "random"}}, {"Resize": {}}]"#).unwrap();
+    let pipeline: Compose =
+        serde_json::from_str(r#"[{"RandomErasing": {"value": "random"}}, {"Resize": {}}]"#).unwrap();
     let erasing = RandomErasing { value: ErasingValue::Noise(Noise::Random), ..RandomErasing::default() };
     assert_eq!(pipeline, Compose::new([erasing.into(), Resize::default().into()]));
     for wrong in [r#"[{"Resize": {"sise": 3}}]"#, r#"[{"Enlarge": {}}]"#, r#"[{"CenterCrop": {"size": 224}}]"#] {
@@ -96,13 +97,19 @@ fn augmentation_does_not_change_between_versions() {
     // Not of what resizes: that differs in the last bit between processors.
     let golden: [(Transform, u64); 8] = [
         (RandomCrop { size: [33, 34], padding: 3, ..RandomCrop::default() }.into(), 0x7e38_ebe2_0c14_be74),
-        (RandomRotation { interpolation: Interpolation::Bilinear, ..RandomRotation::new(20.0) }.into(), 0xb499_cb2a_6365_d0c3),
+        (
+            RandomRotation { interpolation: Interpolation::Bilinear, ..RandomRotation::new(20.0) }.into(),
+            0xb499_cb2a_6365_d0c3,
+        ),
         (RandAugment { num_ops: 3, magnitude: 14, ..RandAugment::default() }.into(), 0x6733_19c3_a027_2760),
         (TrivialAugmentWide::default().into(), 0xb27e_8190_344e_f0ef),
         (ColorJitter::new(0.3, 0.2, 0.5, 0.4).into(), 0xe2fd_578e_e758_297e),
         (RandomHorizontalFlip { p: 0.99 }.into(), 0xcde6_7fbd_598e_ea5f),
         (RandomErasing { p: 0.99, ..RandomErasing::default() }.into(), 0xf52c_7c6f_25d4_9b7f),
-        (RandomErasing { p: 0.99, value: ErasingValue::Noise(Noise::Random), ..RandomErasing::default() }.into(), 0x0ad6_7907_f3ab_1792),
+        (
+            RandomErasing { p: 0.99, value: ErasingValue::Noise(Noise::Random), ..RandomErasing::default() }.into(),
+            0x0ad6_7907_f3ab_1792,
+        ),
     ];
     for (transform, expected) in golden {
         let image = apply(&Compose::new([transform.clone()]), picture(50, 70, ColorMode::Rgb), 0);
@@ -116,7 +123,10 @@ fn augmentation_does_not_change_between_versions() {
 #[test]
 fn settings_out_of_range_are_errors_that_say_the_range() {
     let wrong: [(Transform, &str); 14] = [
-        (Resize { size: Size::ShorterSide(0), ..Resize::default() }.into(), "size is [0, 0], but each side must lie in"),
+        (
+            Resize { size: Size::ShorterSide(0), ..Resize::default() }.into(),
+            "size is [0, 0], but each side must lie in",
+        ),
         (Resize { size: Size::Exact([1, 70_000]), ..Resize::default() }.into(), "size is [1, 70000]"),
         (Resize { max_size: Some(224), ..Resize::default() }.into(), "max_size is 224, but must lie above"),
         (Resize { size: Size::Exact([5, 5]), max_size: Some(9), ..Resize::default() }.into(), "max_size is 9"),
@@ -187,7 +197,8 @@ fn flips_happen_as_often_as_they_should() {
 
 #[test]
 fn a_batch_takes_one_size_and_says_so() {
-    let settings = |transforms: Vec<Transform>| ImageSettings { transforms: Compose::new(transforms), ..Default::default() };
+    let settings =
+        |transforms: Vec<Transform>| ImageSettings { transforms: Compose::new(transforms), ..Default::default() };
     let new = |settings| planfetch_image::ImageCollate::new(&settings);
     let open = settings(vec![Resize::default().into(), RandomHorizontalFlip::default().into()]);
     let error = new(open).unwrap_err().to_string();

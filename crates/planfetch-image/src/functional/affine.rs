@@ -136,7 +136,11 @@ fn transform(
                 for (x, pixel) in row.chunks_exact_mut(channels).enumerate() {
                     let (x, y) = apply(m, x as f64 + 0.5, y as f64 + 0.5);
                     let is_inside = 0.0 <= x && x < image.width() as f64 && 0.0 <= y && y < image.height() as f64;
-                    if is_inside { bilinear(image, x - 0.5, y - 0.5, pixel) } else { pixel.copy_from_slice(&fill[..channels]) }
+                    if is_inside {
+                        bilinear(image, x - 0.5, y - 0.5, pixel)
+                    } else {
+                        pixel.copy_from_slice(&fill[..channels])
+                    }
                 }
             }
         }

@@ -58,9 +58,11 @@ pub fn crop(image: &DecodedImage, top: i64, left: i64, height: usize, width: usi
     let rows = top.clamp(0, image.height() as i64) as usize..bottom.clamp(0, image.height() as i64) as usize;
     let (stride, cropped_stride) = (image.stride(), cropped.stride());
     for row in rows {
-        let source = &image.pixels()[row * stride..][columns.start * channels..columns.end.max(columns.start) * channels];
+        let source =
+            &image.pixels()[row * stride..][columns.start * channels..columns.end.max(columns.start) * channels];
         // OK because the row and the column lie in the crop.
-        let at = (row as i64 - top) as usize * cropped_stride + (columns.start as i64 - left).max(0) as usize * channels;
+        let at =
+            (row as i64 - top) as usize * cropped_stride + (columns.start as i64 - left).max(0) as usize * channels;
         if !source.is_empty() {
             cropped.pixels_mut()[at..at + source.len()].copy_from_slice(source);
         }

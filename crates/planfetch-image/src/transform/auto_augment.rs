@@ -136,7 +136,8 @@ impl Op {
         rng: &mut ChaCha8Rng,
     ) -> DecodedImage {
         let mut image = image;
-        let signed = |most: f64, rng: &mut ChaCha8Rng| if happens(rng, 0.5) { -most * strength } else { most * strength };
+        let signed =
+            |most: f64, rng: &mut ChaCha8Rng| if happens(rng, 0.5) { -most * strength } else { most * strength };
         let affine = |image: &DecodedImage, translate: [f64; 2], shear: [f64; 2]| {
             f::affine(image, translate, shear, [0.0; 2], interpolation, fill)
         };

@@ -57,8 +57,7 @@ impl Default for ColorJitter {
 
 impl Apply for ColorJitter {
     fn validate(&self) -> Result<(), ImageError> {
-        let factors =
-            [("brightness", self.brightness), ("contrast", self.contrast), ("saturation", self.saturation)];
+        let factors = [("brightness", self.brightness), ("contrast", self.contrast), ("saturation", self.saturation)];
         for (name, factor) in factors {
             check_range(name, factor, [0.0, f64::MAX], "must be in order and not below 0")?;
         }

@@ -39,7 +39,10 @@ pub(super) fn check(mut numbers: Vec<f64>, quantiles: &[f64]) {
         let up_to = numbers.partition_point(|&number| number <= quantile + 1e-9) as f64 / n;
         let share = i as f64 / (quantiles.len() - 1) as f64;
         let distance = (below - share).max(share - up_to);
-        assert!(distance < critical, "{share} lie below {quantile}, but {below} to {up_to} here; {critical} is the limit");
+        assert!(
+            distance < critical,
+            "{share} lie below {quantile}, but {below} to {up_to} here; {critical} is the limit"
+        );
     }
 }
 

@@ -142,7 +142,9 @@ mod tests {
         let expected = manifest().erasing;
         check(drawn.iter().map(|r| (r.height * r.width) as f64 / (375.0 * 500.0)).collect(), &expected.area);
         check(drawn.iter().map(|r| r.width as f64 / r.height as f64).collect(), &expected.ratio);
-        check_even(drawn.iter().filter(|r| r.width + 50 < 500).map(|r| r.left as f64 / (500 - r.width) as f64).collect());
+        check_even(
+            drawn.iter().filter(|r| r.width + 50 < 500).map(|r| r.left as f64 / (500 - r.width) as f64).collect(),
+        );
     }
 
     #[test]
