@@ -91,6 +91,18 @@ pub(crate) fn resize_region(
         let is_whole = region == Region::whole(&image);
         return Ok(if is_whole { image } else { image.crop(region.top, region.left, height, width) });
     }
+    resize_extent(image, region, [region.height as f64, region.width as f64], [height, width], interpolation)
+}
+
+/// Resizes the first rows and columns of a part of an image, as many as `extent` (height, width) says, which may end
+/// within a pixel.
+pub(crate) fn resize_extent(
+    image: DecodedImage,
+    region: Region,
+    extent: [f64; 2],
+    [height, width]: [usize; 2],
+    interpolation: Interpolation,
+) -> Result<DecodedImage, ImageError> {
     let (from, to) = ([region.height, region.width], [height, width]);
     let failed = |problem: String| ImageError::Resize { from, to, problem };
     let side = |n: usize| match u32::try_from(n) {
@@ -119,7 +131,7 @@ pub(crate) fn resize_region(
     let mut resized = DecodedImage::uninit(height, width, image.color());
     let mut target = Image::from_slice_u8(to_width, to_height, resized.pixels_mut(), pixel_type)
         .map_err(|error| failed(error.to_string()))?;
-    let options = ResizeOptions::new().resize_alg(algorithm);
+    let options = ResizeOptions::new().resize_alg(algorithm).crop(0.0, 0.0, extent[1], extent[0]);
     // Taken out and not borrowed: the library may run another sample on this thread.
     let mut resizer = RESIZER.take();
     let done = resizer.resize(&source, &mut target, &options);

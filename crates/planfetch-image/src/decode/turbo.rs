@@ -9,7 +9,7 @@ use super::jpeg::failed;
 use super::orient::turn;
 use crate::error::ImageError;
 use crate::image::DecodedImage;
-use crate::resize::{Region, resize_region};
+use crate::resize::{Region, resize_extent};
 use crate::settings::ColorMode;
 use crate::transform::Resize;
 
@@ -26,7 +26,7 @@ const MAX_SCANS: u32 = 100;
 /// which costs less, and it is resized here, to the size that `resize` gives the whole image.
 pub(super) fn decode(
     bytes: &[u8],
-    [height, width]: [usize; 2],
+    stored: [usize; 2],
     orientation: Orientation,
     color: ColorMode,
     resize: Option<&Resize>,
@@ -35,7 +35,7 @@ pub(super) fn decode(
         orientation,
         Orientation::Rotate90 | Orientation::Rotate270 | Orientation::Rotate90FlipH | Orientation::Rotate270FlipH
     );
-    let upright = if is_turned { [width, height] } else { [height, width] };
+    let upright = if is_turned { [stored[1], stored[0]] } else { stored };
     // With a longest side, resizing twice could give another size than resizing once.
     let target = resize.filter(|resize| resize.max_size.is_none()).map(|resize| (resize, resize.target(upright)));
     let fractions = [ScalingFactor::ONE_EIGHTH, ScalingFactor::ONE_QUARTER, ScalingFactor::ONE_HALF];
@@ -51,7 +51,7 @@ pub(super) fn decode(
     };
     decompressor.set_scan_limit(MAX_SCANS).map_err(failed)?;
     decompressor.set_scaling_factor(factor).map_err(failed)?;
-    let mut image = DecodedImage::uninit(factor.scale(height), factor.scale(width), color);
+    let mut image = DecodedImage::uninit(factor.scale(stored[0]), factor.scale(stored[1]), color);
     let format = match color {
         ColorMode::Rgb => PixelFormat::RGB,
         ColorMode::Gray => PixelFormat::GRAY,
@@ -62,12 +62,15 @@ pub(super) fn decode(
     DECOMPRESSOR.set(Some(decompressor));
     done.map_err(failed)?;
 
-    let image = turn(image, orientation);
-    match target.filter(|_| fraction.is_some()) {
-        Some((resize, target)) => {
+    let image = match target.filter(|_| fraction.is_some()) {
+        Some((resize, upright)) => {
+            // Turned afterwards, when there is less to turn. A side that is no multiple ends within the last pixel.
+            let target = if is_turned { [upright[1], upright[0]] } else { upright };
+            let extent = stored.map(|side| side as f64 * factor.num() as f64 / factor.denom() as f64);
             let whole = Region::whole(&image);
-            resize_region(image, whole, target, resize.interpolation)
+            resize_extent(image, whole, extent, target, resize.interpolation)?
         }
-        None => Ok(image),
-    }
+        None => image,
+    };
+    Ok(turn(image, orientation))
 }
