@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use object_store::ObjectStore;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -12,17 +13,20 @@ use tokio::sync::oneshot;
 
 use crate::directory::CacheDir;
 use crate::error::{CacheError, CacheErrorKind};
+use crate::eviction::{EvictionMode, NextUse};
 use crate::key::ObjectKey;
 use crate::local_file::LocalFile;
 use crate::prefetch_guard::PrefetchGuard;
-use crate::settings::{CacheSettings, StoreSettings};
+use crate::settings::{CacheSettings, PruneBackend, StoreSettings};
 use crate::shared::Shared;
+use crate::sharing::Sharing;
 use crate::stats::CacheStats;
 use crate::stores::Stores;
-use crate::table::{Hit, Table};
+use crate::table::{Amount, Table};
+use crate::target::Target;
 use crate::uri::ObjectUri;
 
-/// How long dropping a cache waits for files that are being written.
+/// How long dropping a cache waits for files that are being written and deleted.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A directory of objects that were downloaded from object stores.
@@ -57,7 +61,7 @@ pub struct DiskCache(Arc<Running>);
 /// The cache together with the runtime that it ends with.
 struct Running {
     shared: Arc<Shared>,
-    // `Some` until it is dropped.
+    /// `None` when it has been dropped, or is the user's.
     runtime: Option<Runtime>,
 }
 
@@ -69,6 +73,7 @@ impl DiskCache {
             settings: CacheSettings::default(),
             store_settings: StoreSettings::default(),
             stores: BTreeMap::new(),
+            io: None,
         }
     }
 
@@ -82,8 +87,40 @@ impl DiskCache {
     /// credentials, or the download fails after all attempts. That the disk is full or can't be written is no error:
     /// the guard then holds the bytes in memory.
     pub fn ensure_local(&self, uri: &str) -> Result<LocalFile, CacheError> {
+        self.wait_for(uri, None)
+    }
+
+    /// Returns a guard on a local file that holds a part of the object: the bytes `range.start..range.end`, and nothing
+    /// else. For samples that lie inside a larger object.
+    ///
+    /// Each part is an object of its own to the cache: what is local of one is not used for another.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ensure_local`](Self::ensure_local), and [`CacheErrorKind::InvalidUri`] when the range is empty or lies
+    /// outside of the object.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_cache::DiskCache;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// std::fs::write(folder.path().join("shard"), "onetwothree")?;
+    /// let cache = DiskCache::builder(folder.path().join("cache")).build()?;
+    /// let shard = format!("file://{}/shard", folder.path().display());
+    /// let mut bytes = Vec::new();
+    /// cache.ensure_local_range(&shard, 3..6)?.read_into(&mut bytes)?;
+    /// assert_eq!(bytes, b"two");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ensure_local_range(&self, uri: &str, range: Range<u64>) -> Result<LocalFile, CacheError> {
+        self.wait_for(uri, Some(range))
+    }
+
+    fn wait_for(&self, uri: &str, range: Option<Range<u64>>) -> Result<LocalFile, CacheError> {
         let (answer, answered) = mpsc::sync_channel(1);
-        self.ensure_local_then(uri, move |result| {
+        self.demand(uri, range, move |result| {
             // OK because the receiver is gone only when this function has been left.
             let _ = answer.send(result);
         });
@@ -109,21 +146,18 @@ impl DiskCache {
     /// Calls `then` with what [`ensure_local`](Self::ensure_local) would return: at once, on this thread, when the
     /// object is local or the URI invalid, else on a thread of the cache, which it must not block.
     pub fn ensure_local_then(&self, uri: &str, then: impl FnOnce(Result<LocalFile, CacheError>) + Send + 'static) {
-        let shared = &self.0.shared;
-        let key = match self.key(uri) {
-            Ok(key) => key,
-            Err(error) => return then(Err(error)),
-        };
-        let hit = shared.update(|table, effects| table.demand(key, uri, Box::new(then), effects));
-        match hit {
-            Some((hit, then)) => {
-                shared.counters.hits.add(1);
-                then(Ok(match hit {
-                    Hit::File(stamp) => LocalFile::on_disk(Arc::clone(shared), key, stamp),
-                    Hit::Memory(bytes) => LocalFile::from_bytes(bytes),
-                }));
-            }
-            None => shared.counters.misses.add(1),
+        self.demand(uri, None, then);
+    }
+
+    fn demand(
+        &self,
+        uri: &str,
+        range: Option<Range<u64>>,
+        then: impl FnOnce(Result<LocalFile, CacheError>) + Send + 'static,
+    ) {
+        match self.key(uri, range.as_ref()) {
+            Ok(key) => self.0.shared.demand(key, &mut || Target::new(uri, range.clone()), Box::new(then)),
+            Err(error) => then(Err(error)),
         }
     }
 
@@ -136,23 +170,147 @@ impl DiskCache {
     ///
     /// [`CacheErrorKind::InvalidUri`] when the URI can't be served.
     pub fn prefetch(&self, uri: &str) -> Result<PrefetchGuard, CacheError> {
-        let key = self.key(uri)?;
-        self.0.shared.update(|table, effects| table.hold(key, uri, effects));
-        Ok(PrefetchGuard::new(Arc::clone(&self.0.shared), key))
+        self.hold(uri, None, 0)
     }
 
-    /// Returns whether the object is local now.
+    /// Asks for many objects before they are needed, as [`prefetch`](Self::prefetch) does. Those of a higher `priority`
+    /// are downloaded first, and among equals those that were asked for first; that of `prefetch` is 0.
+    ///
+    /// Dropping the guards cancels what has not come yet.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheErrorKind::InvalidUri`] when one of the URIs can't be served; then none of them is asked for.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_cache::DiskCache;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # ["a", "b"].iter().for_each(|name| std::fs::write(folder.path().join(name), name).expect("written"));
+    /// let cache = DiskCache::builder(folder.path().join("cache")).build()?;
+    /// let uris = ["a", "b"].map(|name| format!("file://{}/{name}", folder.path().display()));
+    /// // Validation data can wait until nothing of the training's is left to do.
+    /// let guards = cache.prefetch_all(&uris, -1)?;
+    /// assert_eq!(guards.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prefetch_all<U: AsRef<str>>(
+        &self,
+        uris: impl IntoIterator<Item = U>,
+        priority: i32,
+    ) -> Result<Vec<PrefetchGuard>, CacheError> {
+        uris.into_iter().map(|uri| self.hold(uri.as_ref(), None, priority)).collect()
+    }
+
+    /// Asks for a part of an object before it is needed: what [`ensure_local_range`](Self::ensure_local_range) is for
+    /// [`ensure_local`](Self::ensure_local).
+    ///
+    /// # Errors
+    ///
+    /// [`CacheErrorKind::InvalidUri`] when the URI can't be served or the range is empty.
+    pub fn prefetch_range(&self, uri: &str, range: Range<u64>) -> Result<PrefetchGuard, CacheError> {
+        self.hold(uri, Some(range), 0)
+    }
+
+    fn hold(&self, uri: &str, range: Option<Range<u64>>, priority: i32) -> Result<PrefetchGuard, CacheError> {
+        let key = self.key(uri, range.as_ref())?;
+        let shared = &self.0.shared;
+        shared.update(|table, effects| table.hold(key, || Target::new(uri, range), priority, effects));
+        Ok(PrefetchGuard::new(Arc::clone(shared), key))
+    }
+
+    /// Returns whether the object is local now. With [`PruneBackend::Scan`], this looks into the directory.
     #[must_use]
     pub fn contains(&self, uri: &str) -> bool {
-        self.key(uri).is_ok_and(|key| self.0.shared.read(|table| table.is_local(key)))
+        let shared = &self.0.shared;
+        self.key(uri, None).is_ok_and(|key| {
+            shared.read(|table| table.is_local(key))
+                || (shared.sharing.is_some() && shared.dir.find(key).is_ok_and(|found| found.is_some()))
+        })
+    }
+
+    /// Has the object fetched anew by whoever asks for it next, since it has changed in the store. Guards on its old file
+    /// keep that file.
+    ///
+    /// Objects are taken as immutable otherwise: a local copy is not compared with the store again.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheErrorKind::InvalidUri`] when the URI can't be served.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_cache::DiskCache;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// let (source, mut bytes) = (folder.path().join("labels"), Vec::new());
+    /// let uri = format!("file://{}", source.display());
+    /// let cache = DiskCache::builder(folder.path().join("cache")).build()?;
+    /// std::fs::write(&source, "old")?;
+    /// cache.ensure_local(&uri)?.read_into(&mut bytes)?;
+    /// std::fs::write(&source, "new")?;
+    /// cache.invalidate(&uri)?;
+    /// cache.ensure_local(&uri)?.read_into(&mut bytes)?;
+    /// assert_eq!(bytes, b"new");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn invalidate(&self, uri: &str) -> Result<(), CacheError> {
+        let key = self.key(uri, None)?;
+        let shared = &self.0.shared;
+        if shared.sharing.is_some()
+            && let Ok(Some(stamp)) = shared.dir.find(key)
+        {
+            // Also for those that this process does not use. Who reads it goes on reading it.
+            shared.remove_file(key, stamp);
+        }
+        shared.update(|table, effects| table.invalidate(key, None, effects));
+        Ok(())
+    }
+
+    /// Says when an object is used next, if it is local and no guard keeps it: for what was there before this process.
+    /// See [`EvictionMode::Clairvoyant`](crate::EvictionMode::Clairvoyant).
+    ///
+    /// # Errors
+    ///
+    /// [`CacheErrorKind::InvalidUri`] when the URI can't be served.
+    pub fn set_next_use(&self, uri: &str, next_use: NextUse) -> Result<(), CacheError> {
+        let key = self.key(uri, None)?;
+        self.0.shared.update(|table, _| table.set_next_use(key, next_use));
+        Ok(())
+    }
+
+    /// Deletes files that nothing keeps, the least recently used first, until no more than `max_bytes` are left or all
+    /// that are left are in use. Other processes' files count, and are spared, like one's own.
+    ///
+    /// With [`PruneBackend::Meta`], the files go on a thread of the cache, shortly after this returns.
+    pub fn prune(&self, max_bytes: u64) {
+        self.0.shared.shrink_to(Amount { bytes: max_bytes, files: u64::MAX });
     }
 
     /// Returns what the cache has done so far.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let shared = &self.0.shared;
-        let (files, bytes) = shared.read(|table| (table.local_files(), table.local_bytes()));
-        shared.counters.snapshot(files, bytes)
+        let local = match &shared.sharing {
+            Some(sharing) => sharing.used(),
+            None => shared.read(Table::local),
+        };
+        shared.counters.snapshot(local)
+    }
+
+    /// Returns the settings.
+    #[must_use]
+    pub fn settings(&self) -> &CacheSettings {
+        &self.0.shared.settings
+    }
+
+    /// Returns which local files go, and when.
+    #[must_use]
+    pub fn eviction(&self) -> EvictionMode {
+        self.settings().eviction
     }
 
     /// Returns the directory, as an absolute path.
@@ -161,11 +319,19 @@ impl DiskCache {
         self.0.shared.dir.root()
     }
 
-    fn key(&self, uri: &str) -> Result<ObjectKey, CacheError> {
+    fn key(&self, uri: &str, range: Option<&Range<u64>>) -> Result<ObjectKey, CacheError> {
         let parsed = ObjectUri::parse(uri)?;
+        if let Some(range) = range
+            && range.end <= range.start
+        {
+            return Err(CacheError::new(
+                CacheErrorKind::InvalidUri,
+                format!("{uri}: the range {}..{} is empty; its end must lie behind its start", range.start, range.end),
+            ));
+        }
         let stores = &self.0.shared.stores;
         stores.check(&parsed)?;
-        Ok(ObjectKey::new(stores.scope(&parsed), uri))
+        Ok(ObjectKey::new(stores.scope(&parsed), uri, range))
     }
 }
 
@@ -182,6 +348,9 @@ impl fmt::Debug for DiskCache {
 impl Drop for Running {
     fn drop(&mut self) {
         self.shared.close();
+        if Handle::try_current().is_err() {
+            self.shared.finish_removals(Instant::now() + SHUTDOWN_TIMEOUT / 2);
+        }
         let Some(runtime) = self.runtime.take() else { return };
         if Handle::try_current().is_ok() {
             // Waiting is forbidden on a thread of a runtime, be it this one or another.
@@ -200,6 +369,7 @@ pub struct DiskCacheBuilder {
     settings: CacheSettings,
     store_settings: StoreSettings,
     stores: BTreeMap<String, Arc<dyn ObjectStore>>,
+    io: Option<Handle>,
 }
 
 impl DiskCacheBuilder {
@@ -227,6 +397,17 @@ impl DiskCacheBuilder {
         self
     }
 
+    /// Sets the runtime that talks to the stores. Default: one of the cache's own, with
+    /// [`io_threads`](CacheSettings::io_threads) threads.
+    ///
+    /// It must have I/O and time enabled and not be of the single-threaded kind that runs only inside `block_on`; it
+    /// should do no long computations, which hold up all downloads. When the cache is dropped, its downloads are stopped
+    /// and the runtime goes on.
+    pub fn with_io_runtime(mut self, io: Handle) -> Self {
+        self.io = Some(io);
+        self
+    }
+
     /// Opens the cache.
     ///
     /// # Errors
@@ -248,18 +429,46 @@ impl DiskCacheBuilder {
                 ));
             }
         }
-        let (dir, found) = CacheDir::open(&self.dir)?;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(self.settings.io_threads)
-            .thread_name("planfetch-io")
-            .enable_all()
-            .build()
-            .map_err(|source| {
-                CacheError::with_source(CacheErrorKind::InvalidSetting, "can't start the I/O threads", source)
-            })?;
-        let table = Table::new(self.settings.download_concurrency, found);
+        let dir = CacheDir::open(&self.dir, self.settings.prune_backend)?;
+        let runtime = match &self.io {
+            Some(_) => None,
+            None => Some(start_runtime(self.settings.io_threads)?),
+        };
+        let io = match (&runtime, self.io) {
+            (Some(own), _) => own.handle().clone(),
+            (None, Some(given)) => given,
+            (None, None) => unreachable!("where none is given, one is started"),
+        };
+        let concurrency = self.settings.download_concurrency;
+        let (sharing, table) = match self.settings.prune_backend {
+            PruneBackend::Scan => (Some(Sharing::open(&dir, &self.settings)?), Table::shared(concurrency)),
+            PruneBackend::Meta => {
+                let found = dir.scan(|_| true).and_then(|found| dir.without_twins(found));
+                let mut found = found.map_err(|source| {
+                    let message = format!("can't list the cache directory {}", dir.root().display());
+                    CacheError::with_source(CacheErrorKind::Directory, message, source)
+                })?;
+                let limits = self.settings.limits();
+                let bytes: u64 = found.iter().map(|(_, stamp)| stamp.len).sum();
+                if limits.max_bytes < bytes || limits.max_files < found.len() as u64 {
+                    // Some go at once: those that were not used for the longest time.
+                    found.sort_by_cached_key(|found| dir.last_use(*found));
+                }
+                (None, Table::new(concurrency, limits, found))
+            }
+        };
+        let limits = self.settings.limits();
         let stores = Stores::new(self.stores, &self.store_settings);
-        let shared = Arc::new(Shared::new(dir, stores, self.settings, table, runtime.handle().clone()));
-        Ok(DiskCache(Arc::new(Running { shared, runtime: Some(runtime) })))
+        let shared = Arc::new(Shared::new(dir, stores, self.settings, sharing, table, io));
+        shared.shrink_to(Amount { bytes: limits.max_bytes, files: limits.max_files });
+        Ok(DiskCache(Arc::new(Running { shared, runtime })))
     }
+}
+
+fn start_runtime(io_threads: usize) -> Result<Runtime, CacheError> {
+    let runtime =
+        Builder::new_multi_thread().worker_threads(io_threads).thread_name("planfetch-io").enable_all().build();
+    runtime.map_err(|source| {
+        CacheError::with_source(CacheErrorKind::InvalidSetting, "can't start the I/O threads", source)
+    })
 }

@@ -3,30 +3,31 @@
 //! ```text
 //! <dir>/CACHEDIR.TAG            tells backup programs to leave the directory out (bford.info/cachedir)
 //! <dir>/planfetch-cache         one line: the version of this format
-//! <dir>/lock                    locked while a process uses the directory; never deleted
-//! <dir>/objects/<2 digits>/     256 folders
+//! <dir>/lock                    locked while processes use the directory; never deleted
+//! <dir>/objects/<3 digits>/     1,024 folders
 //!     <key>-<length>-<crc>      an object, its bytes and nothing else
-//!     .tmp-…                    a download under way; without its process, garbage
+//!     .tmp-<key>-…              a download under way; without its process, garbage
+//! <dir>/leases/<2 digits>       bytes of these files are locked, where processes share the directory
+//! <dir>/claims                  likewise
+//! <dir>/usage                   bytes and files in the directory, where processes share it
 //! ```
 //!
 //! Temporary files lie in the folder of their final place, since a rename within one folder takes fewer of the file
 //! system's locks than one across folders.
 
-use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+mod marker;
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tempfile::NamedTempFile;
 
 use crate::error::{CacheError, CacheErrorKind};
-use crate::key::{ObjectKey, Stamp, file_name, parse_file_name};
+use crate::key::{ObjectKey, Stamp, file_name, parse_file_name, parse_key};
+use crate::settings::PruneBackend;
 
-const TAG_FILE: &str = "CACHEDIR.TAG";
-const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n# This directory holds objects that planfetch downloaded. It can be deleted when no program uses it.\n";
-const FORMAT_FILE: &str = "planfetch-cache";
-const FORMAT: &str = "planfetch cache format 1\n";
-const LOCK_FILE: &str = "lock";
 const OBJECTS: &str = "objects";
 const TEMP_PREFIX: &str = ".tmp-";
 
@@ -38,29 +39,30 @@ pub(crate) struct CacheDir {
     _lock: File,
 }
 
-/// An object's file that was found when the directory was opened.
+/// An object's file that was found in the directory.
 pub(crate) type Found = (ObjectKey, Stamp);
 
 impl CacheDir {
-    /// Opens or makes the directory, removes what crashed processes left behind, and lists the objects in it.
-    pub(crate) fn open(root: &Path) -> Result<(Self, Vec<Found>), CacheError> {
-        let io_error = |what: &str| {
-            let message = format!("can't {what} the cache directory {}", root.display());
-            move |source: io::Error| CacheError::with_source(CacheErrorKind::Directory, message, source)
+    /// Opens or makes the directory, and locks it: for this process alone, or together with others that share it.
+    pub(crate) fn open(root: &Path, backend: PruneBackend) -> Result<Self, CacheError> {
+        let failed = |source: io::Error| {
+            let message = format!("can't open the cache directory {}", root.display());
+            CacheError::with_source(CacheErrorKind::Directory, message, source)
         };
-        create_private(root).map_err(io_error("create"))?;
+        create_private(root).map_err(failed)?;
         // Later changes of the working directory must not move the cache.
-        let root_path = root.canonicalize().map_err(io_error("open"))?;
-        let is_new = check_marker(&root_path)?;
-        let lock = lock(&root_path)?;
+        let root_path = root.canonicalize().map_err(failed)?;
+        marker::check_owner(&root_path)?;
+        let is_new = marker::check(&root_path)?;
+        let lock = marker::lock(&root_path, backend)?;
+        marker::make_private(&root_path).map_err(failed)?;
         if is_new {
-            fs::write(root_path.join(TAG_FILE), TAG).map_err(io_error("write to"))?;
-            fs::write(root_path.join(FORMAT_FILE), FORMAT).map_err(io_error("write to"))?;
+            marker::write(&root_path).map_err(failed)?;
         }
-        create_private(&root_path.join(OBJECTS)).map_err(io_error("write to"))?;
-        spread(&root_path.join(OBJECTS));
-        let found = scan(&root_path.join(OBJECTS)).map_err(io_error("list"))?;
-        Ok((Self { root: root_path, _lock: lock }, found))
+        let objects = root_path.join(OBJECTS);
+        create_private(&objects).map_err(failed)?;
+        spread(&objects);
+        Ok(Self { root: root_path, _lock: lock })
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -74,10 +76,23 @@ impl CacheDir {
         path
     }
 
+    /// Opens an object's file for reading. What is no plain file, such as a link, is refused.
+    pub(crate) fn open_file(&self, key: ObjectKey, stamp: Stamp) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        #[cfg(target_os = "linux")]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(
+            &mut options,
+            rustix::fs::OFlags::NOFOLLOW.bits().cast_signed(),
+        );
+        options.open(self.path(key, stamp))
+    }
+
     /// Makes a temporary file in the folder of the object's final place. It is deleted when it is dropped.
     pub(crate) fn temp_file(&self, key: ObjectKey) -> io::Result<NamedTempFile> {
         let folder = self.folder(key);
-        let make = || tempfile::Builder::new().prefix(TEMP_PREFIX).tempfile_in(&folder);
+        let prefix = format!("{TEMP_PREFIX}{key}-");
+        let make = || tempfile::Builder::new().prefix(&prefix).tempfile_in(&folder);
         match make() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 create_private(&folder)?;
@@ -87,16 +102,111 @@ impl CacheDir {
         }
     }
 
+    /// Looks for the object's file.
+    pub(crate) fn find(&self, key: ObjectKey) -> io::Result<Option<Stamp>> {
+        let entries = match fs::read_dir(self.folder(key)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            if let Some((found, stamp)) = entry.file_name().to_str().and_then(parse_file_name)
+                && found == key
+                && entry.file_type()?.is_file()
+            {
+                return Ok(Some(stamp));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lists the objects, and leaves alone whatever else is there but temporary files: those go, if `is_garbage` says
+    /// so of their key.
+    pub(crate) fn scan(&self, is_garbage: impl Fn(ObjectKey) -> bool) -> io::Result<Vec<Found>> {
+        let mut found = Vec::<Found>::new();
+        for folder in fs::read_dir(self.root.join(OBJECTS))? {
+            let folder = folder?;
+            if !folder.file_type()?.is_dir() {
+                continue;
+            }
+            for file in fs::read_dir(folder.path())? {
+                let file = file?;
+                let name = file.file_name();
+                let Some(name) = name.to_str() else { continue };
+                if let Some(object) = parse_file_name(name) {
+                    // A link or a folder of such a name is not the cache's.
+                    if file.file_type()?.is_file() {
+                        found.push(object);
+                    }
+                } else if let Some(temp) = name.strip_prefix(TEMP_PREFIX)
+                    && parse_key(temp).is_some_and(&is_garbage)
+                {
+                    remove(&file.path())?;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Of several files of one object, leaves none: it changed in the store, and a crash came before the old one was
+    /// deleted. Which is which can't be told.
+    pub(crate) fn without_twins(&self, mut found: Vec<Found>) -> io::Result<Vec<Found>> {
+        found.sort_unstable_by_key(|(key, stamp)| (*key, stamp.len, stamp.crc));
+        let mut kept = Vec::with_capacity(found.len());
+        for same in found.chunk_by(|a, b| a.0 == b.0) {
+            match same {
+                [one] => kept.push(*one),
+                several => several.iter().try_for_each(|(key, stamp)| remove(&self.path(*key, *stamp)))?,
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Returns when the object was last used, as far as the directory knows: when it came, or was looked up by a
+    /// process that shares it.
+    pub(crate) fn last_use(&self, (key, stamp): Found) -> SystemTime {
+        let modified = fs::symlink_metadata(self.path(key, stamp)).and_then(|metadata| metadata.modified());
+        modified.unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    /// Takes note in the directory that the object is used now.
+    pub(crate) fn touch(&self, key: ObjectKey, stamp: Stamp) {
+        // OK because the order in which files go is then a little wrong.
+        let _ = self.open_file(key, stamp).and_then(|file| file.set_modified(SystemTime::now()));
+    }
+
+    /// Opens, or makes, a file of the directory that processes share.
+    pub(crate) fn shared_file(&self, name: &str) -> io::Result<File> {
+        let path = self.root.join(name);
+        if let Some(parent) = path.parent() {
+            create_private(parent)?;
+        }
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).read(true).write(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(path)
+    }
+
     fn folder(&self, key: ObjectKey) -> PathBuf {
         let mut path = self.root.join(OBJECTS);
-        path.push(format!("{:02x}", key.fan_out()));
+        path.push(format!("{:03x}", key.fan_out()));
         path
+    }
+}
+
+/// Deletes a file, unless it is gone.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
 /// Makes a directory that only its owner may enter, with its parents, unless it is there.
 fn create_private(path: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
+    let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -120,115 +230,4 @@ fn spread(path: &Path) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = path;
-}
-
-/// Returns whether the directory is a new one; a directory with foreign files, or of another format, is refused.
-fn check_marker(root: &Path) -> Result<bool, CacheError> {
-    let refuse = |problem: String| CacheError::new(CacheErrorKind::Directory, problem);
-    match fs::read_to_string(root.join(FORMAT_FILE)) {
-        Ok(format) if format == FORMAT => Ok(false),
-        Ok(format) => Err(refuse(format!(
-            "the cache directory {} is of another format ({:?}, not {:?}); use another directory, or delete this one",
-            root.display(),
-            format.trim_end(),
-            FORMAT.trim_end(),
-        ))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // What is there before the format file: a lock of a process that opens it at the same time, or that died
-            // between two steps.
-            let is_ours = |name: &OsStr| name == LOCK_FILE || name == TAG_FILE;
-            let foreign = fs::read_dir(root)
-                .and_then(|mut entries| {
-                    entries
-                        .find_map(|entry| match entry {
-                            Ok(entry) if is_ours(&entry.file_name()) => None,
-                            Ok(entry) => Some(Ok(entry.file_name())),
-                            Err(error) => Some(Err(error)),
-                        })
-                        .transpose()
-                })
-                .map_err(|source| {
-                    CacheError::with_source(
-                        CacheErrorKind::Directory,
-                        format!("can't list the cache directory {}", root.display()),
-                        source,
-                    )
-                })?;
-            match foreign {
-                None => Ok(true),
-                Some(name) => Err(refuse(format!(
-                    "{} is no cache directory and holds other files ({}); name an empty or a new directory",
-                    root.display(),
-                    Path::new(&name).display(),
-                ))),
-            }
-        }
-        Err(source) => Err(CacheError::with_source(
-            CacheErrorKind::Directory,
-            format!("can't read {}", root.join(FORMAT_FILE).display()),
-            source,
-        )),
-    }
-}
-
-fn lock(root: &Path) -> Result<File, CacheError> {
-    let path = root.join(LOCK_FILE);
-    let error = |source: io::Error| {
-        CacheError::with_source(CacheErrorKind::Directory, format!("can't lock {}", path.display()), source)
-    };
-    let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(error)?;
-    match file.try_lock() {
-        Ok(()) => {
-            // Who holds it, for people; nothing reads it.
-            let _ = file.set_len(0).and_then(|()| writeln!(file, "locked by process {}", std::process::id()));
-            Ok(file)
-        }
-        Err(TryLockError::WouldBlock) => Err(CacheError::new(
-            CacheErrorKind::Directory,
-            format!(
-                "the cache directory {} is in use, by another process, or by another cache of this one or a guard that it \
-                 handed out; clone the cache to share it within a process, or use another directory",
-                root.display()
-            ),
-        )),
-        Err(TryLockError::Error(source)) => Err(error(source)),
-    }
-}
-
-/// Lists the objects, deletes temporary files (the lock says that their processes are gone), and leaves alone whatever
-/// else is there.
-fn scan(objects: &Path) -> io::Result<Vec<Found>> {
-    let mut found = Vec::<Found>::new();
-    for folder in fs::read_dir(objects)? {
-        let folder = folder?;
-        if !folder.file_type()?.is_dir() {
-            continue;
-        }
-        for file in fs::read_dir(folder.path())? {
-            let file = file?;
-            let name = file.file_name();
-            let Some(name) = name.to_str() else { continue };
-            if name.starts_with(TEMP_PREFIX) {
-                fs::remove_file(file.path())?;
-            } else if let Some(object) = parse_file_name(name) {
-                found.push(object);
-            }
-        }
-    }
-    // Two files of one object: it changed in the store, and a crash came before the old one was deleted. Which is which
-    // can't be told, so both go.
-    found.sort_unstable_by_key(|(key, stamp)| (*key, stamp.len, stamp.crc));
-    let mut kept = Vec::with_capacity(found.len());
-    for same in found.chunk_by(|a, b| a.0 == b.0) {
-        match same {
-            [one] => kept.push(*one),
-            several => {
-                for (key, stamp) in several {
-                    let path = objects.join(format!("{:02x}", key.fan_out())).join(file_name(*key, *stamp));
-                    fs::remove_file(path)?;
-                }
-            }
-        }
-    }
-    Ok(kept)
 }

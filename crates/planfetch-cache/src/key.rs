@@ -1,8 +1,14 @@
 //! The name of an object on disk.
 
 use std::fmt;
+use std::hash::Hasher;
+use std::ops::Range;
 
 use sha2::{Digest, Sha256};
+
+/// Into how many folders objects are spread. A million objects are 1,000 to a folder, which is few enough to list one
+/// folder for each object that another process may have brought.
+pub(crate) const FAN_OUT: u16 = 1 << 10;
 
 /// What an object is known by inside the cache: a hash of where it lies and of its key.
 ///
@@ -12,20 +18,33 @@ use sha2::{Digest, Sha256};
 pub(crate) struct ObjectKey([u8; 20]);
 
 impl ObjectKey {
-    /// Hashes the URI together with the endpoint of its store: two servers may have a bucket of the same name.
-    pub(crate) fn new(scope: &str, uri: &str) -> Self {
+    /// Hashes the URI together with the endpoint of its store, since two servers may have a bucket of the same name, and
+    /// with the range for which it stands where that is not the whole object.
+    pub(crate) fn new(scope: &str, uri: &str, range: Option<&Range<u64>>) -> Self {
         let mut hash = Sha256::new();
         hash.update((scope.len() as u64).to_le_bytes());
         hash.update(scope);
+        if let Some(range) = range {
+            // A byte that no text holds, so that a part is never taken for a whole.
+            hash.update([0xff]);
+            hash.update(range.start.to_le_bytes());
+            hash.update(range.end.to_le_bytes());
+        }
         hash.update(uri);
         let mut key = [0; 20];
         key.copy_from_slice(&hash.finalize()[..20]);
         Self(key)
     }
 
-    /// The folder that holds the object: 256 of them, so that a million objects are 4,000 to a folder.
-    pub(crate) fn fan_out(self) -> u8 {
-        self.0[0]
+    /// The folder that holds the object: [`FAN_OUT`] of them.
+    pub(crate) fn fan_out(self) -> u16 {
+        u16::from_be_bytes([self.0[0], self.0[1]]) % FAN_OUT
+    }
+
+    /// 64 bits of the key.
+    pub(crate) fn bits(self) -> u64 {
+        let (_, last) = self.0.split_last_chunk().expect("a key has 20 bytes");
+        u64::from_le_bytes(*last)
     }
 }
 
@@ -41,8 +60,27 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
+/// Hashes keys, which are hashes already: any eight bytes of one will do.
+#[derive(Debug, Default)]
+pub(crate) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some((_, last)) = bytes.split_last_chunk() {
+            self.0 = u64::from_le_bytes(*last);
+        }
+    }
+
+    // The length of the key, which is always the same.
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// What the bytes of an object must be: their number and their CRC-32 (IEEE 802.3).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Stamp {
     pub(crate) len: u64,
     pub(crate) crc: u32,
@@ -59,21 +97,27 @@ pub(crate) fn file_name(key: ObjectKey, stamp: Stamp) -> String {
     format!("{key}-{:016x}-{:08x}", stamp.len, stamp.crc)
 }
 
+/// Reads the key that a name begins with.
+pub(crate) fn parse_key(text: &str) -> Option<ObjectKey> {
+    let digits = text.get(..40)?;
+    let mut bytes = [0; 20];
+    for (byte, at) in bytes.iter_mut().zip((0..40).step_by(2)) {
+        *byte = u8::from_str_radix(&digits[at..at + 2], 16).ok()?;
+    }
+    Some(ObjectKey(bytes))
+}
+
 /// Reads a name that [`file_name`] made; anything else is `None`.
 pub(crate) fn parse_file_name(name: &str) -> Option<(ObjectKey, Stamp)> {
     let digits = name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f' | b'-'));
     if name.len() != NAME_LEN || !digits {
         return None;
     }
-    let (key, rest) = name.split_at(40);
+    let (key, rest) = (parse_key(name)?, &name[40..]);
     let (len, crc) = rest.strip_prefix('-')?.split_at(16);
-    let mut bytes = [0; 20];
-    for (byte, at) in bytes.iter_mut().zip((0..40).step_by(2)) {
-        *byte = u8::from_str_radix(&key[at..at + 2], 16).ok()?;
-    }
     let stamp =
         Stamp { len: u64::from_str_radix(len, 16).ok()?, crc: u32::from_str_radix(crc.strip_prefix('-')?, 16).ok()? };
-    Some((ObjectKey(bytes), stamp))
+    Some((key, stamp))
 }
 
 #[cfg(test)]
@@ -85,7 +129,7 @@ mod tests {
     #[test]
     fn the_file_name_is_as_documented() {
         // The format on disk: a change here needs a new format version in `directory.rs`.
-        let key = ObjectKey::new("", "s3://bucket/key");
+        let key = ObjectKey::new("", "s3://bucket/key", None);
         assert_eq!(
             file_name(key, Stamp { len: 76_543, crc: 0xdead_beef }),
             "a803e6822fceda48a965092d60b41815d25c4686-0000000000012aff-deadbeef"
@@ -95,16 +139,16 @@ mod tests {
     #[test]
     fn uris_that_look_alike_have_keys_of_their_own() {
         let uris = ["s3://b/a", "s3://b/A", "s3://b/a/", "s3://b//a", "s3://b/%61", "s3://b/../b/a", "s3://b/a "];
-        let keys: std::collections::BTreeSet<_> = uris.iter().map(|uri| ObjectKey::new("", uri)).collect();
+        let keys: std::collections::BTreeSet<_> = uris.iter().map(|uri| ObjectKey::new("", uri, None)).collect();
         assert_eq!(keys.len(), uris.len());
-        assert_ne!(ObjectKey::new("http://one", "s3://b/a"), ObjectKey::new("http://two", "s3://b/a"));
-        assert_ne!(ObjectKey::new("a", "bc"), ObjectKey::new("ab", "c"));
+        assert_ne!(ObjectKey::new("http://one", "s3://b/a", None), ObjectKey::new("http://two", "s3://b/a", None));
+        assert_ne!(ObjectKey::new("a", "bc", None), ObjectKey::new("ab", "c", None));
     }
 
     proptest! {
         #[test]
         fn names_of_any_object_are_of_one_length_and_read_back(scope: String, uri: String, len: u64, crc: u32) {
-            let (key, stamp) = (ObjectKey::new(&scope, &uri), Stamp { len, crc });
+            let (key, stamp) = (ObjectKey::new(&scope, &uri, None), Stamp { len, crc });
             let name = file_name(key, stamp);
             prop_assert_eq!(name.len(), NAME_LEN);
             prop_assert_eq!(parse_file_name(&name), Some((key, stamp)));

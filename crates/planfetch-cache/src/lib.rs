@@ -59,24 +59,39 @@
 /// The object stores of [`DiskCacheBuilder::with_store`], in the version that it takes.
 pub use object_store;
 
+mod body;
 mod cache;
 mod directory;
 mod download;
 mod error;
+mod eviction;
+mod exchange;
+mod failure;
 mod key;
+mod lease;
 mod local_file;
+mod pace;
+mod parts;
 mod prefetch_guard;
 mod retry;
 mod settings;
 mod shared;
+mod sharing;
+mod slot;
 mod stats;
 mod stores;
 mod table;
+mod target;
+mod timeline;
 mod uri;
+mod usage;
+mod warnings;
 
 pub use crate::cache::{DiskCache, DiskCacheBuilder};
 pub use crate::error::{CacheError, CacheErrorKind};
+pub use crate::eviction::{CacheLimit, EvictionMode, NextUse};
 pub use crate::local_file::LocalFile;
 pub use crate::prefetch_guard::PrefetchGuard;
-pub use crate::settings::{CacheSettings, StoreSettings};
+pub use crate::settings::{CacheSettings, PruneBackend, StoreSettings};
 pub use crate::stats::CacheStats;
+pub use crate::timeline::{FetchStage, FetchTimeline};

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::eviction::NextUse;
 use crate::key::ObjectKey;
 use crate::shared::Shared;
+use crate::table::Release;
 
 /// Asks for an object before it is needed, and keeps it local. Made by [`DiskCache::prefetch`](crate::DiskCache::prefetch).
 ///
@@ -31,16 +33,42 @@ impl PrefetchGuard {
 
     /// Gives many objects up at once, which takes less time than one by one.
     pub fn evict_all(guards: impl IntoIterator<Item = Self>) {
-        let mut guards: Vec<Self> = guards.into_iter().collect();
+        Self::end_all(guards.into_iter().map(|guard| (guard, Release::Evict)).collect());
+    }
+
+    /// Takes many wishes back at once, and says when each object is used next. Their files stay until room is needed;
+    /// with [`EvictionMode::Clairvoyant`](crate::EvictionMode::Clairvoyant), those go first whose next use is farthest.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_cache::{CacheSettings, DiskCache, EvictionMode, NextUse, PrefetchGuard};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # std::fs::write(folder.path().join("a"), "a")?;
+    /// let settings = CacheSettings { eviction: EvictionMode::Clairvoyant, ..CacheSettings::default() };
+    /// let cache = DiskCache::builder(folder.path().join("cache")).with_settings(settings).build()?;
+    /// let uri = format!("file://{}/a", folder.path().display());
+    /// let guard = cache.prefetch(&uri)?;
+    /// drop(cache.ensure_local(&uri)?);
+    /// PrefetchGuard::release_all([(guard, NextUse::At(1_000))]);
+    /// assert!(cache.contains(&uri));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn release_all(guards: impl IntoIterator<Item = (Self, NextUse)>) {
+        Self::end_all(guards.into_iter().map(|(guard, next_use)| (guard, Release::Keep(next_use))).collect());
+    }
+
+    fn end_all(mut guards: Vec<(Self, Release)>) {
         // Usually all are of one cache, and the loop runs once.
-        while let Some(first) = guards.first() {
+        while let Some((first, _)) = guards.first() {
             let shared = Arc::clone(&first.shared);
-            let (ours, others) = guards.into_iter().partition(|guard| Arc::ptr_eq(&guard.shared, &shared));
-            let mut ours: Vec<Self> = ours;
+            let (mut ours, others): (Vec<_>, Vec<_>) =
+                guards.into_iter().partition(|(guard, _)| Arc::ptr_eq(&guard.shared, &shared));
             shared.update(|table, effects| {
-                for guard in &mut ours {
+                for (guard, release) in &mut ours {
                     guard.is_released = true;
-                    table.release(guard.key, true, effects);
+                    table.release(guard.key, *release, effects);
                 }
             });
             guards = others;
@@ -51,7 +79,8 @@ impl PrefetchGuard {
 impl Drop for PrefetchGuard {
     fn drop(&mut self) {
         if !self.is_released {
-            self.shared.update(|table, effects| table.release(self.key, false, effects));
+            let release = Release::Keep(NextUse::Unknown);
+            self.shared.update(|table, effects| table.release(self.key, release, effects));
         }
     }
 }

@@ -6,8 +6,26 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CacheError, CacheErrorKind};
+use crate::eviction::{CacheLimit, EvictionMode};
+use crate::table::Limits;
 
-/// How a [`DiskCache`](crate::DiskCache) downloads.
+/// Who keeps the books of a cache directory.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum PruneBackend {
+    /// This process, in memory. It is the only one that uses the directory; a second one is refused.
+    #[default]
+    Meta,
+    /// The directory itself, so that any number of processes share it: each object is downloaded once for all of them,
+    /// and what one of them uses none deletes. Each of them must use this back end.
+    ///
+    /// Costs a look at the directory for each object that this process does not use already. Needs Linux, and a file
+    /// system with working locks, which is checked when the cache is opened; so not most network file systems.
+    Scan,
+}
+
+/// How a [`DiskCache`](crate::DiskCache) downloads, and what it keeps.
 ///
 /// # Example
 ///
@@ -17,14 +35,48 @@ use crate::error::{CacheError, CacheErrorKind};
 /// let settings = CacheSettings { download_concurrency: 128, ..CacheSettings::default() };
 /// assert_eq!(settings.max_attempts, 6);
 /// ```
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheSettings {
+    /// Which local files go, and when. Default: [`EvictionMode::Window`].
+    pub eviction: EvictionMode,
+    /// Whether this process has the directory for itself. Default: [`PruneBackend::Meta`], it has.
+    pub prune_backend: PruneBackend,
+    /// How much of the disk the cache may take. Default: [`CacheLimit::Unlimited`].
+    ///
+    /// It is never exceeded: where all that it allows is in use, objects are read into memory and not written, and
+    /// nothing is prefetched. Too low a limit makes the window narrower than the latency of the store needs.
+    /// Counted are the lengths of the objects, not what the file system adds to each.
+    pub limit: CacheLimit,
+    /// How many files the cache may hold, for file systems that run out of inodes first. Default: no limit.
+    pub max_files: Option<u64>,
+    /// To what share of the limit files go once it is reached, in [`EvictionMode::Pressure`] and with
+    /// [`PruneBackend::Scan`]. Default: 0.9.
+    ///
+    /// Lower deletes more at once, and so less often; what was deleted too early has to be fetched again.
+    pub low_watermark: f64,
+    /// How old a file must be before it may go. Default: 0.
+    ///
+    /// A file that leaves the window earlier stays until room is needed.
+    pub min_age_before_delete: Duration,
     /// How many objects are downloaded at once. Default: 64.
     ///
     /// The rate of small objects is this number divided by the store's latency: 64 at 30 ms are 2,100 a second.
     /// Too low leaves a fast store idle; too high opens more connections than the store or the machine bears.
     pub download_concurrency: usize,
+    /// Whether a store that refuses requests (503, 429), or does not answer, is asked more slowly, at a pace that finds
+    /// out how much it bears. Default: true.
+    ///
+    /// Without it, each refusal counts as a failed attempt.
+    pub adaptive_concurrency: bool,
+    /// How many bytes of objects on their way may be in memory at once. Default: 1 GiB.
+    pub max_bytes_in_flight: u64,
+    /// Objects of at least twice this length are downloaded by several ranges at once. Default: 32 MiB.
+    ///
+    /// One connection carries some 50 to 100 MB/s from a cloud store, whatever the line.
+    pub part_size: u64,
+    /// How many ranges of one object are downloaded at once. 1 takes each object as one stream. Default: 4.
+    pub part_concurrency: usize,
     /// How many files are written at once. Default: 1.
     ///
     /// Small files are written fastest by few writers, since a file system creates and renames them under its own
@@ -48,7 +100,17 @@ pub struct CacheSettings {
 impl Default for CacheSettings {
     fn default() -> Self {
         Self {
+            eviction: EvictionMode::default(),
+            prune_backend: PruneBackend::default(),
+            limit: CacheLimit::default(),
+            max_files: None,
+            low_watermark: 0.9,
+            min_age_before_delete: Duration::ZERO,
             download_concurrency: 64,
+            adaptive_concurrency: true,
+            max_bytes_in_flight: 1 << 30,
+            part_size: 32 << 20,
+            part_concurrency: 4,
             write_concurrency: 1,
             max_attempts: 6,
             initial_backoff: Duration::from_millis(100),
@@ -65,16 +127,71 @@ impl CacheSettings {
             ("write_concurrency", self.write_concurrency as u64),
             ("max_attempts", u64::from(self.max_attempts)),
             ("io_threads", self.io_threads as u64),
+            ("part_concurrency", self.part_concurrency as u64),
         ];
         for (name, value) in positive {
             if !(1..=100_000).contains(&value) {
                 return Err(out_of_range(name, value, "must lie in 1..=100000"));
             }
         }
+        const MIB: u64 = 1 << 20;
+        for (name, value) in [("part_size", self.part_size), ("max_bytes_in_flight", self.max_bytes_in_flight)] {
+            if !(MIB..=1 << 40).contains(&value) {
+                return Err(out_of_range(name, value, "must lie in 1 MiB..=1 TiB (1048576..=1099511627776)"));
+            }
+        }
+        if !(0.01..=1.0).contains(&self.low_watermark) {
+            return Err(out_of_range("low_watermark", self.low_watermark, "must lie in 0.01..=1"));
+        }
+        match self.limit {
+            CacheLimit::TotalSize(0) => return Err(out_of_range("limit", "0 bytes", "must be at least 1 byte")),
+            CacheLimit::AvailableSpace { min_ratio } if !(0.0..1.0).contains(&min_ratio) => {
+                return Err(out_of_range("min_ratio", min_ratio, "must lie in 0..1"));
+            }
+            CacheLimit::AvailableSpace { .. } if self.prune_backend == PruneBackend::Scan => {
+                return Err(out_of_range(
+                    "limit",
+                    "a share of the file system",
+                    "the prune backend scan needs a total size; all processes must set the same one",
+                ));
+            }
+            _ => {}
+        }
+        if self.max_files == Some(0) {
+            return Err(out_of_range("max_files", 0, "must be at least 1"));
+        }
+        if self.eviction == EvictionMode::Clairvoyant && self.prune_backend == PruneBackend::Scan {
+            return Err(out_of_range(
+                "eviction",
+                self.eviction,
+                "the prune backend scan knows no process's future but its own; use window or pressure, or the prune \
+                 backend meta",
+            ));
+        }
         if self.progress_timeout.is_zero() {
             return Err(out_of_range("progress_timeout", "0", "must be longer than 0"));
         }
         Ok(())
+    }
+
+    /// Returns the bytes that the limit allows, where it is a number.
+    pub(crate) fn max_bytes(&self) -> u64 {
+        if let CacheLimit::TotalSize(bytes) = self.limit { bytes } else { u64::MAX }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            max_bytes: self.max_bytes(),
+            max_files: self.max_files.unwrap_or(u64::MAX),
+            low_watermark: self.low_watermark,
+            min_age: self.min_age_before_delete,
+            mode: self.eviction,
+        }
+    }
+
+    /// Returns the bytes that may be in memory at once, in the unit in which they are counted.
+    pub(crate) fn in_flight_kib(&self) -> u64 {
+        self.max_bytes_in_flight / 1024
     }
 }
 
@@ -104,7 +221,8 @@ fn out_of_range(name: &str, value: impl fmt::Display, range: &str) -> CacheError
 #[derive(Clone, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreSettings {
-    /// The URL of a server that speaks the S3 protocol. Default: Amazon's, or `AWS_ENDPOINT_URL`.
+    /// The URL of a server that speaks the S3 protocol. Default: Amazon's, or `AWS_ENDPOINT_URL`. Other stores are
+    /// opened from the environment alone.
     pub endpoint: Option<String>,
     /// The region. Default: `AWS_REGION`, else `us-east-1`.
     pub region: Option<String>,

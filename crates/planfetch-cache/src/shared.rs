@@ -1,28 +1,39 @@
 //! The shell around the table: does what it says, on the runtime of the cache.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::io;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 
-use crate::directory::CacheDir;
-use crate::download::{download, is_intact};
+use crate::body::SPILL_BYTES;
+use crate::directory::{CacheDir, remove};
 use crate::error::{CacheError, CacheErrorKind};
+use crate::eviction::CacheLimit;
 use crate::key::{ObjectKey, Stamp};
 use crate::local_file::LocalFile;
 use crate::settings::CacheSettings;
+use crate::sharing::Sharing;
+use crate::slot::Slot;
 use crate::stats::Counters;
 use crate::stores::Stores;
-use crate::table::{Effect, Fetch, Outcome, Table, Ticket};
+use crate::table::{Amount, Effect, Hit, Outcome, Room, Table, Ticket};
+use crate::target::Target;
+use crate::timeline::FetchTimeline;
+use crate::usage::pause;
+use crate::warnings::Warnings;
 
 /// Answers a request.
 pub(crate) type Waiter = Box<dyn FnOnce(Result<LocalFile, CacheError>) + Send>;
-type Effects = Vec<Effect<Waiter, AbortHandle>>;
+pub(crate) type Effects = Vec<Effect<Waiter, AbortHandle>>;
+type CacheTable = Table<Waiter, AbortHandle>;
+
+/// How many files are deleted before the table is told.
+const REMOVE_AT_ONCE: usize = 64;
 
 /// What all handles, guards and tasks of a cache share.
 pub(crate) struct Shared {
@@ -30,12 +41,23 @@ pub(crate) struct Shared {
     pub(crate) stores: Stores,
     pub(crate) settings: CacheSettings,
     pub(crate) counters: Counters,
-    table: Mutex<Table<Waiter, AbortHandle>>,
-    io: Handle,
+    pub(crate) warnings: Warnings,
+    /// What is known of other processes, where there may be any.
+    pub(crate) sharing: Option<Sharing>,
+    table: Mutex<CacheTable>,
+    pub(crate) io: Handle,
     writers: Semaphore,
+    /// In KiB.
+    in_flight: Semaphore,
     is_closed: AtomicBool,
-    /// The kinds of write errors that have been warned of: a full disk would fill the log.
-    warned: Mutex<BTreeSet<String>>,
+    opened_at: Instant,
+}
+
+/// Whose answers effects are: those of one fetch.
+#[derive(Default)]
+pub(crate) struct Answers {
+    pub(crate) target: Option<Arc<Target>>,
+    pub(crate) timeline: Option<Arc<FetchTimeline>>,
 }
 
 impl Shared {
@@ -43,41 +65,95 @@ impl Shared {
         dir: CacheDir,
         stores: Stores,
         settings: CacheSettings,
-        table: Table<Waiter, AbortHandle>,
+        sharing: Option<Sharing>,
+        table: CacheTable,
         io: Handle,
     ) -> Self {
-        let writers = Semaphore::new(settings.write_concurrency);
         Self {
+            warnings: Warnings::new(dir.root().to_path_buf()),
             dir,
             stores,
-            settings,
             counters: Counters::default(),
+            sharing,
             table: Mutex::new(table),
             io,
-            writers,
+            writers: Semaphore::new(settings.write_concurrency),
+            in_flight: Semaphore::new(settings.in_flight_kib() as usize),
             is_closed: AtomicBool::new(false),
-            warned: Mutex::default(),
+            opened_at: Instant::now(),
+            settings,
         }
     }
 
     /// Reads the table.
-    pub(crate) fn read<R>(&self, read: impl FnOnce(&Table<Waiter, AbortHandle>) -> R) -> R {
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&CacheTable) -> R) -> R {
         read(&self.table.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Changes the table, and then does what it asks for, without its lock.
-    pub(crate) fn update<R>(
+    pub(crate) fn update<R>(self: &Arc<Self>, change: impl FnOnce(&mut CacheTable, &mut Effects) -> R) -> R {
+        self.update_for(&Answers::default(), change)
+    }
+
+    /// Changes the table for a fetch, whose target and timeline go with the answers.
+    pub(crate) fn update_for<R>(
         self: &Arc<Self>,
-        change: impl FnOnce(&mut Table<Waiter, AbortHandle>, &mut Effects) -> R,
+        answers: &Answers,
+        change: impl FnOnce(&mut CacheTable, &mut Effects) -> R,
     ) -> R {
         let mut effects = Effects::new();
-        let returned = change(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner), &mut effects);
-        self.run(effects);
+        let returned = {
+            let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.settings.min_age_before_delete.is_zero() {
+                table.set_now(self.opened_at.elapsed());
+            }
+            change(&mut table, &mut effects)
+        };
+        if !effects.is_empty() {
+            self.run(effects, answers);
+        }
         returned
     }
 
-    fn run(self: &Arc<Self>, effects: Effects) {
-        let mut removals = Vec::new();
+    /// Asks for an object; `then` is called at once when it is local.
+    pub(crate) fn demand(self: &Arc<Self>, key: ObjectKey, target: &mut dyn FnMut() -> Arc<Target>, then: Waiter) {
+        let hit = self.update(|table, effects| table.demand(key, &mut *target, then, effects));
+        match hit {
+            Some((hit, then)) => {
+                self.counters.hits.add(1);
+                then(Ok(match hit {
+                    Hit::File(stamp) => LocalFile::on_disk(Arc::clone(self), target(), key, stamp),
+                    Hit::Memory(bytes) => LocalFile::from_bytes(bytes),
+                }));
+            }
+            None => self.counters.misses.add(1),
+        }
+    }
+
+    /// Has an object fetched anew whose file turned out to be bad, and waits for it.
+    pub(crate) fn fetch_anew(
+        self: &Arc<Self>,
+        key: ObjectKey,
+        bad: Stamp,
+        target: &Arc<Target>,
+    ) -> Result<LocalFile, CacheError> {
+        if self.sharing.is_some() {
+            // Whoever looks for the object would find the bad file again.
+            let _ = remove(&self.dir.path(key, bad));
+        }
+        self.update(|table, effects| table.invalidate(key, Some(bad), effects));
+        let (answer, answered) = mpsc::sync_channel(1);
+        let then = Box::new(move |result| {
+            // OK because the receiver is gone only when this function has been left.
+            let _ = answer.send(result);
+        });
+        self.demand(key, &mut || Arc::clone(target), then);
+        answered.recv().unwrap_or_else(|_| Err(closed(target)))
+    }
+
+    fn run(self: &Arc<Self>, effects: Effects, answers: &Answers) {
+        let mut is_removal_due = false;
+        let mut let_go = Vec::new();
         // A queue and no recursion: each fetch that a closed cache refuses starts the next.
         let mut queue = VecDeque::from(effects);
         while let Some(effect) = queue.pop_front() {
@@ -85,25 +161,32 @@ impl Shared {
                 Effect::Start(fetch) if self.is_closed.load(Ordering::Acquire) => {
                     let mut more = Effects::new();
                     let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-                    table.finish(fetch.key, fetch.ticket, Outcome::Failed(closed(&fetch.uri)), &mut more);
+                    let outcome = Outcome::Failed(closed(&fetch.target));
+                    table.finish(fetch.key, fetch.ticket, outcome, &mut more);
                     table.slot_freed(&mut more);
                     queue.extend(more);
                 }
                 Effect::Start(fetch) => {
                     let (key, ticket) = (fetch.key, fetch.ticket);
-                    let slot = Slot { shared: Arc::clone(self), fetch, is_finished: false };
-                    let task = self.io.spawn(slot.run());
+                    let task = self.io.spawn(Slot::new(Arc::clone(self), fetch).run());
                     let mut more = Effects::new();
                     let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
                     table.started(key, ticket, task.abort_handle(), &mut more);
                     queue.extend(more);
                 }
                 Effect::Abort(task) => task.abort(),
-                Effect::Remove(key, stamp) => removals.push((key, stamp)),
+                Effect::Remove => is_removal_due = true,
+                Effect::LetGo(key, stamp, evict) => let_go.push((key, stamp, evict)),
                 Effect::Answer(waiter, key, outcome) => {
                     let answer = match outcome {
-                        Outcome::Stored(stamp) => Ok(LocalFile::on_disk(Arc::clone(self), key, stamp)),
-                        Outcome::Unwritten(bytes) => Ok(LocalFile::from_bytes(bytes)),
+                        Outcome::Stored(stamp) => {
+                            let target = answers.target.as_ref().expect("a file is the answer of a fetch");
+                            Ok(LocalFile::on_disk(Arc::clone(self), Arc::clone(target), key, stamp)
+                                .with_timeline(answers.timeline.clone()))
+                        }
+                        Outcome::Unwritten(bytes) => {
+                            Ok(LocalFile::from_bytes(bytes).with_timeline(answers.timeline.clone()))
+                        }
                         Outcome::Failed(error) => Err(error),
                     };
                     // A caller's panic is the caller's: the answers and fetches behind it go on.
@@ -113,18 +196,27 @@ impl Shared {
                 }
             }
         }
-        if !removals.is_empty() {
-            // Where the runtime has ended, the files stay, and the next opening finds them.
-            let removal = Removal { shared: Arc::clone(self), files: removals };
+        if is_removal_due {
+            let removal = Removal(Arc::clone(self));
             drop(self.io.spawn_blocking(move || removal.run()));
+        }
+        if let (false, Some(sharing)) = (let_go.is_empty(), &self.sharing) {
+            sharing.leave(let_go);
+            let shared = Arc::clone(self);
+            drop(self.io.spawn_blocking(move || shared.let_go(None)));
         }
     }
 
     /// Runs what blocks on the disk, with as few others at once as the settings say.
     pub(crate) async fn write_blocking<T: Send + 'static>(&self, write: impl FnOnce() -> T + Send + 'static) -> T {
         let _permit = self.writers.acquire().await.expect("the semaphore is never closed");
-        match self.io.spawn_blocking(write).await {
-            Ok(written) => written,
+        self.blocking(write).await
+    }
+
+    /// Runs what blocks.
+    pub(crate) async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        match self.io.spawn_blocking(work).await {
+            Ok(done) => done,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // The runtime is ending, and this task with it.
@@ -133,26 +225,108 @@ impl Shared {
         }
     }
 
-    /// Says once for each kind of error that objects can't be written, and that reading goes on without the disk.
-    pub(crate) fn warn_unwritten(&self, error: &io::Error) {
-        self.warn("write to", "objects are read from the store into memory", error);
+    /// Waits until the bytes of an object may come into memory, as much of them as are there at a time.
+    pub(crate) async fn admit(&self, len: u64) -> SemaphorePermit<'_> {
+        let at_a_time = len.min(2 * SPILL_BYTES as u64).div_ceil(1024).max(1);
+        let permits = at_a_time.min(self.settings.in_flight_kib());
+        // OK because twice what is spilled at once is far below 2^32 KiB.
+        self.in_flight.acquire_many(permits as u32).await.expect("the semaphore is never closed")
     }
 
-    fn warn(&self, what: &str, consequence: &str, error: &io::Error) {
-        let is_new =
-            self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{what} {:?}", error.kind()));
-        if is_new {
-            tracing::warn!(
-                dir = %self.dir.root().display(),
-                %error,
-                "can't {what} the cache directory; {consequence}"
-            );
+    /// Makes room on disk for what a fetch brings, and returns whether there is any. Blocks.
+    pub(crate) fn make_room(self: &Arc<Self>, key: ObjectKey, ticket: Ticket, len: u64) -> bool {
+        let is_room = match &self.sharing {
+            Some(sharing) => sharing.make_room(self, key, ticket, len),
+            None => self.make_own_room(key, ticket, len),
+        };
+        if !is_room {
+            self.counters.no_room.add(1);
+            self.warnings.full(self.settings.max_bytes());
+        }
+        is_room
+    }
+
+    fn make_own_room(self: &Arc<Self>, key: ObjectKey, ticket: Ticket, len: u64) -> bool {
+        if let CacheLimit::AvailableSpace { min_ratio } = self.settings.limit {
+            self.follow_free_space(min_ratio);
+        }
+        loop {
+            match self.update(|table, _| table.reserve(key, ticket, len)) {
+                Room::Granted(victims) => {
+                    let removing = Removing { shared: self, files: victims };
+                    removing.run();
+                    return true;
+                }
+                Room::Wait => pause(Duration::from_micros(500)),
+                Room::Full => return false,
+            }
         }
     }
 
-    /// Lets no further fetch start. Those that run end with the runtime.
-    pub(crate) fn close(&self) {
+    /// Sets the limit to what is used and what may still be taken of the file system.
+    fn follow_free_space(self: &Arc<Self>, min_ratio: f64) {
+        #[cfg(unix)]
+        if let Ok(file_system) = rustix::fs::statvfs(self.dir.root()) {
+            let free = file_system.f_bavail.saturating_mul(file_system.f_frsize);
+            let total = file_system.f_blocks.saturating_mul(file_system.f_frsize);
+            let keep = (total as f64 * min_ratio) as u64;
+            self.update(|table, _| {
+                let used = table.used().bytes;
+                table.set_max_bytes((used + free).saturating_sub(keep));
+            });
+        }
+        #[cfg(not(unix))]
+        let _ = min_ratio;
+    }
+
+    /// Ends leases on files that this process uses no more, and deletes those that should go, until a moment. Blocks.
+    fn let_go(self: &Arc<Self>, until: Option<Instant>) {
+        let Some(sharing) = &self.sharing else { return };
+        while until.is_none_or(|until| Instant::now() < until) && sharing.let_next_go(self) {}
+        self.update(|table, effects| table.set_full(false, effects));
+    }
+
+    /// Deletes what is to be deleted, until a moment: when the runtime ends, nobody else does. Blocks.
+    pub(crate) fn finish_removals(self: &Arc<Self>, until: Instant) {
+        self.let_go(Some(until));
+        while Instant::now() < until {
+            let files = self.update(|table, _| table.take_doomed(REMOVE_AT_ONCE));
+            if files.is_empty() {
+                return;
+            }
+            Removing { shared: self, files }.run();
+        }
+    }
+
+    /// Deletes a file of the cache.
+    pub(crate) fn remove_file(&self, key: ObjectKey, stamp: Stamp) {
+        match std::fs::remove_file(self.dir.path(key, stamp)) {
+            Ok(()) => self.counters.evictions.add(1),
+            // It is gone, which is what was wanted.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            // It is checked before it is ever handed out again.
+            Err(error) => self.warnings.undeleted(&error),
+        }
+    }
+
+    /// Has files go that nobody keeps, until no more than `limit` is left.
+    pub(crate) fn shrink_to(self: &Arc<Self>, limit: Amount) {
+        match &self.sharing {
+            Some(sharing) => sharing.shrink_to(self, limit),
+            None => self.update(|table, effects| table.shrink_to(limit, effects)),
+        }
+    }
+
+    /// Lets no further fetch start, and stops those that run.
+    pub(crate) fn close(self: &Arc<Self>) {
         self.is_closed.store(true, Ordering::Release);
+        for task in self.update(|table, _| table.abort_all()) {
+            task.abort();
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 }
 
@@ -162,101 +336,57 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Files to delete. However it ends (done, panicked, never run), the table is told, so that nobody waits in vain.
-struct Removal {
-    shared: Arc<Shared>,
-    files: Vec<(ObjectKey, Stamp)>,
-}
+/// Deletes what the table has doomed. However it ends (done, panicked, never run), the table is told, so that nobody
+/// waits in vain.
+struct Removal(Arc<Shared>);
 
 impl Removal {
     /// Deletes the files. Blocks.
     fn run(self) {
-        for (key, stamp) in &self.files {
-            match std::fs::remove_file(self.shared.dir.path(*key, *stamp)) {
-                Ok(()) => self.shared.counters.evictions.add(1),
-                // It is gone, which is what was wanted.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // It is checked before it is ever handed out again.
-                Err(error) => self.shared.warn("delete from", "files that are not needed stay", &error),
+        loop {
+            let files = self.0.update(|table, _| table.take_doomed(REMOVE_AT_ONCE));
+            if files.is_empty() {
+                return;
             }
+            let removing = Removing { shared: &self.0, files };
+            removing.run();
         }
     }
 }
 
 impl Drop for Removal {
     fn drop(&mut self) {
-        self.shared.update(|table, effects| self.files.iter().for_each(|(key, _)| table.removed(*key, effects)));
+        // What is left was not deleted, since the runtime has ended; the next opening finds it.
+        let files = self.0.update(|table, _| table.take_doomed(usize::MAX));
+        drop(Removing { shared: &self.0, files });
     }
 }
 
-/// A running fetch. However it ends (done, failed, stopped, panicked), its slot is freed.
-struct Slot {
-    shared: Arc<Shared>,
-    fetch: Fetch,
-    is_finished: bool,
+/// Files that are being deleted.
+struct Removing<'a> {
+    shared: &'a Arc<Shared>,
+    files: Vec<(ObjectKey, Stamp)>,
 }
 
-impl Slot {
-    async fn run(mut self) {
-        let Fetch { key, uri, ticket, existing } = self.fetch.clone();
-        let shared = Arc::clone(&self.shared);
-        if let Some(stamp) = existing {
-            let checker = Arc::clone(&shared);
-            if shared.write_blocking(move || is_intact(&checker, key, stamp)).await {
-                return self.finish(Outcome::Stored(stamp));
-            }
-            shared.counters.corrupt_files.add(1);
-        }
-        let body = match download(&shared, key, &uri, ticket).await {
-            Ok(body) => body,
-            Err(error) => {
-                shared.counters.failures.add(1);
-                return self.finish(Outcome::Failed(error));
-            }
-        };
-        let committer = Arc::clone(&shared);
-        let outcome = shared
-            .write_blocking(move || {
-                // Asked for only now: while it waited for its turn to write, the object may have been given up.
-                let may_commit = committer.update(|table, _| table.begin_commit(key, ticket));
-                may_commit.then(|| body.commit(&committer, key, existing))
-            })
-            .await;
-        if let Some(outcome) = outcome {
-            self.finish(outcome);
-        }
-    }
-
-    fn finish(&mut self, outcome: Outcome) {
-        self.is_finished = true;
-        let (key, ticket) = (self.fetch.key, self.fetch.ticket);
-        self.shared.update(|table, effects| table.finish(key, ticket, outcome, effects));
+impl Removing<'_> {
+    fn run(self) {
+        self.files.iter().for_each(|(key, stamp)| self.shared.remove_file(*key, *stamp));
     }
 }
 
-impl Drop for Slot {
+impl Drop for Removing<'_> {
     fn drop(&mut self) {
-        let (key, ticket, uri): (ObjectKey, Ticket, _) = (self.fetch.key, self.fetch.ticket, &self.fetch.uri);
-        let is_closed = self.shared.is_closed.load(Ordering::Acquire);
-        self.shared.update(|table, effects| {
-            if !self.is_finished {
-                // Stopped because nobody wants it any more, and then nobody hears this; or ended by the runtime's end
-                // or by a panic, of a registered store for example.
-                let error = if is_closed { closed(uri) } else { broken(uri) };
-                table.finish(key, ticket, Outcome::Failed(error), effects);
-            }
-            table.slot_freed(effects);
-        });
+        if !self.files.is_empty() {
+            self.shared.update(|table, effects| {
+                self.files.iter().for_each(|(key, stamp)| table.removed(*key, *stamp, effects));
+            });
+        }
     }
 }
 
-fn broken(uri: &str) -> CacheError {
+pub(crate) fn closed(target: &Target) -> CacheError {
     CacheError::new(
-        CacheErrorKind::Unavailable,
-        format!("{uri}: its download broke off; the object store may have panicked"),
+        CacheErrorKind::Closed,
+        format!("{}: the cache was closed before the download ended", target.name()),
     )
-}
-
-fn closed(uri: &str) -> CacheError {
-    CacheError::new(CacheErrorKind::Closed, format!("{uri}: the cache was closed before the download ended"))
 }

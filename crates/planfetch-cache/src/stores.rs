@@ -1,5 +1,7 @@
 //! The object stores behind the cache.
 
+#[cfg(feature = "cloud")]
+mod cloud;
 #[cfg(feature = "aws")]
 mod s3;
 
@@ -12,8 +14,9 @@ use object_store::local::LocalFileSystem;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::{CacheError, CacheErrorKind};
+use crate::pace::Pace;
 use crate::settings::StoreSettings;
-use crate::uri::ObjectUri;
+use crate::uri::{ObjectUri, redacted};
 
 /// How long a store that could not be opened is not tried again: thousands of requests may ask for it.
 const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -24,26 +27,86 @@ pub(crate) struct Stores {
     registered: BTreeMap<String, Arc<dyn ObjectStore>>,
     #[cfg(feature = "aws")]
     s3: s3::S3Config,
+    #[cfg(feature = "http")]
+    allow_http: bool,
     opened: Mutex<BTreeMap<String, Arc<AsyncMutex<Slot>>>>,
+    started: Instant,
 }
 
 #[derive(Debug)]
 enum Slot {
     Closed,
-    Open(Arc<dyn ObjectStore>),
+    Open(Opened),
     Failed(CacheError, Instant),
 }
+
+/// A store, and the pace at which it is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pace: Arc<Mutex<Pace>>,
+    turns: Arc<AsyncMutex<()>>,
+    started: Instant,
+}
+
+impl Opened {
+    /// Returns the time in which the pace is told.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Waits for the next request's turn. `on_wait` is called before it waits, if it has to.
+    pub(crate) async fn turn(&self, on_wait: impl FnOnce()) {
+        if self.pace().poll(self.elapsed()).is_none() {
+            return;
+        }
+        on_wait();
+        // One waits for the next turn, and all others for that one, in order.
+        let _head = self.turns.lock().await;
+        loop {
+            let wait = self.pace().poll(self.elapsed());
+            let Some(wait) = wait else { return };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    pub(crate) fn on_answer(&self) {
+        self.pace().on_answer(self.elapsed());
+    }
+
+    /// Takes note that the store refused a request, which was sent at `sent`.
+    pub(crate) fn on_throttle(&self, sent: Duration) {
+        self.pace().on_throttle(sent, self.elapsed());
+    }
+
+    fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The schemes of stores that are opened by themselves, and the features that bring them.
+const SCHEMES: [(&str, &str, bool); 6] = [
+    ("file", "", true),
+    ("s3", "aws", cfg!(feature = "aws")),
+    ("gs", "gcp", cfg!(feature = "gcp")),
+    ("az", "azure", cfg!(feature = "azure")),
+    ("https", "http", cfg!(feature = "http")),
+    ("http", "http", cfg!(feature = "http")),
+];
 
 impl Stores {
     /// Takes the registered stores, and how others are opened. The environment is read here, once.
     pub(crate) fn new(registered: BTreeMap<String, Arc<dyn ObjectStore>>, settings: &StoreSettings) -> Self {
-        #[cfg(not(feature = "aws"))]
+        #[cfg(not(any(feature = "aws", feature = "http")))]
         let _ = settings;
         Self {
             registered,
             #[cfg(feature = "aws")]
             s3: s3::S3Config::new(settings, std::env::vars_os()),
+            #[cfg(feature = "http")]
+            allow_http: settings.allow_http,
             opened: Mutex::default(),
+            started: Instant::now(),
         }
     }
 
@@ -59,47 +122,46 @@ impl Stores {
 
     /// Says whether the URI's scheme can be served, before anything is queued.
     pub(crate) fn check(&self, uri: &ObjectUri<'_>) -> Result<(), CacheError> {
-        let known = matches!(uri.scheme, "file") || (cfg!(feature = "aws") && uri.scheme == "s3");
-        if known || self.registered.contains_key(uri.store_url) {
+        let known = SCHEMES.iter().find(|(scheme, ..)| *scheme == uri.scheme);
+        if matches!(known, Some((.., true))) || self.registered.contains_key(uri.store_url) {
             return Ok(());
         }
+        let store_url = redacted(uri.store_url);
+        let advice = match known {
+            Some((_, feature, _)) => format!("enable the feature {feature} of planfetch-cache, or register it"),
+            None => {
+                let opened = SCHEMES.iter().filter(|(.., is_on)| *is_on).map(|(scheme, ..)| format!("{scheme}://"));
+                format!("{} are opened by themselves, any other is registered", opened.collect::<Vec<_>>().join(", "))
+            }
+        };
         Err(CacheError::new(
             CacheErrorKind::InvalidUri,
             format!(
-                "{:?}: no store for {}; {} are opened by themselves, any other is registered with \
-                 DiskCacheBuilder::with_store({:?}, …)",
-                uri.uri,
-                uri.store_url,
-                if cfg!(feature = "aws") {
-                    "s3:// and file://"
-                } else {
-                    "file:// URIs (and s3:// with the feature aws)"
-                },
-                uri.store_url,
+                "{:?}: no store for {store_url}; {advice} with DiskCacheBuilder::with_store({store_url:?}, …)",
+                redacted(uri.uri)
             ),
         ))
     }
 
     /// Returns the store that holds the object, and opens it if need be.
-    pub(crate) async fn get(&self, uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
-        if let Some(store) = self.registered.get(uri.store_url) {
-            return Ok(Arc::clone(store));
-        }
+    pub(crate) async fn get(&self, uri: &ObjectUri<'_>) -> Result<Opened, CacheError> {
         self.check(uri)?;
-        let slot = {
-            let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(opened.entry(uri.store_url.into()).or_insert_with(|| Arc::new(AsyncMutex::new(Slot::Closed))))
-        };
+        let slot = self.slot(uri);
         let mut slot = slot.lock().await;
         match &*slot {
-            Slot::Open(store) => return Ok(Arc::clone(store)),
+            Slot::Open(opened) => return Ok(opened.clone()),
             Slot::Failed(error, at) if at.elapsed() < OPEN_AGAIN_AFTER => return Err(error.clone()),
             Slot::Closed | Slot::Failed(..) => {}
         }
-        match self.open(uri).await {
+        let store = match self.registered.get(uri.store_url) {
+            Some(store) => Ok(Arc::clone(store)),
+            None => self.open(uri).await,
+        };
+        match store {
             Ok(store) => {
-                *slot = Slot::Open(Arc::clone(&store));
-                Ok(store)
+                let opened = Opened { store, pace: Arc::default(), turns: Arc::default(), started: self.started };
+                *slot = Slot::Open(opened.clone());
+                Ok(opened)
             }
             Err(error) => {
                 *slot = Slot::Failed(error.clone(), Instant::now());
@@ -108,13 +170,41 @@ impl Stores {
         }
     }
 
+    /// Has a store opened anew by whoever asks for it next, if it is still the one that `opened` is: with credentials
+    /// that are asked for anew.
+    pub(crate) async fn forget(&self, uri: &ObjectUri<'_>, opened: &Opened) {
+        let slot = self.slot(uri);
+        let mut slot = slot.lock().await;
+        if let Slot::Open(current) = &*slot
+            && Arc::ptr_eq(&current.store, &opened.store)
+        {
+            *slot = Slot::Closed;
+        }
+    }
+
+    fn slot(&self, uri: &ObjectUri<'_>) -> Arc<AsyncMutex<Slot>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        match opened.get(uri.store_url) {
+            Some(slot) => Arc::clone(slot),
+            None => {
+                let slot = Arc::new(AsyncMutex::new(Slot::Closed));
+                opened.insert(uri.store_url.into(), Arc::clone(&slot));
+                slot
+            }
+        }
+    }
+
     async fn open(&self, uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
         match uri.scheme {
-            "file" => Ok(Arc::new(LocalFileSystem::new())),
             #[cfg(feature = "aws")]
-            _ => self.s3.open(uri).await,
-            #[cfg(not(feature = "aws"))]
-            _ => unreachable!("`check` lets no other scheme pass"),
+            "s3" => self.s3.open(uri).await,
+            #[cfg(feature = "gcp")]
+            "gs" => cloud::open_gcs(uri),
+            #[cfg(feature = "azure")]
+            "az" => cloud::open_azure(uri),
+            #[cfg(feature = "http")]
+            "http" | "https" => cloud::open_http(uri, self.allow_http),
+            _ => Ok(Arc::new(LocalFileSystem::new())),
         }
     }
 }

@@ -4,6 +4,17 @@ use object_store::path::Path;
 
 use crate::error::{CacheError, CacheErrorKind};
 
+/// Returns a URI without what could be a secret: a user with a password, and the query, where signatures stand.
+pub(crate) fn redacted(uri: &str) -> String {
+    let Some((scheme, rest)) = uri.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https")) else {
+        return uri.to_owned();
+    };
+    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?…"));
+    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    format!("{scheme}://{host}{path}{query}")
+}
+
 /// A URI taken apart: where the object lies and what its key is. Both are slices of the URI, byte for byte.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ObjectUri<'a> {
@@ -21,7 +32,10 @@ impl<'a> ObjectUri<'a> {
         let invalid = |problem: &str| {
             CacheError::new(
                 CacheErrorKind::InvalidUri,
-                format!("{uri:?} {problem}; write s3://bucket/key, or file:///absolute/path for a local file"),
+                format!(
+                    "{:?} {problem}; write s3://bucket/key, or file:///absolute/path for a local file",
+                    redacted(uri)
+                ),
             )
         };
         let (scheme, rest) = uri.split_once("://").ok_or_else(|| invalid("has no scheme"))?;
@@ -35,6 +49,9 @@ impl<'a> ObjectUri<'a> {
         if key.is_empty() {
             return Err(invalid("names no key"));
         }
+        if matches!(scheme, "http" | "https") && (uri.contains('?') || bucket.contains('@')) {
+            return Err(invalid("has a query or a user, as signed URLs have, which is not supported"));
+        }
         // OK because the bucket starts right behind "://" and ends inside the URI.
         let store_url = &uri[..scheme.len() + "://".len() + bucket.len()];
         Ok(Self { uri, scheme, store_url, key })
@@ -42,8 +59,18 @@ impl<'a> ObjectUri<'a> {
 
     /// Returns the key for object_store.
     ///
-    /// `Path::parse` takes the key literally; `Path::from` would percent-encode it and ask for another object.
+    /// `Path::parse` takes the key literally; `Path::from` would percent-encode it and ask for another object. The path
+    /// of a web address alone is percent-encoded already.
     pub(crate) fn path(&self) -> Result<Path, CacheError> {
+        if matches!(self.scheme, "http" | "https") {
+            return Path::from_url_path(self.key).map_err(|source| {
+                CacheError::with_source(
+                    CacheErrorKind::InvalidUri,
+                    format!("{:?} has a path that can't be asked for; check the address", self.uri),
+                    source,
+                )
+            });
+        }
         let path = Path::parse(self.key).map_err(|source| {
             CacheError::with_source(
                 CacheErrorKind::InvalidUri,
@@ -104,6 +131,28 @@ mod tests {
             assert_eq!(error.kind(), CacheErrorKind::InvalidUri, "{error}");
             assert!(error.to_string().starts_with(&format!("{uri:?}")), "{error}");
         }
+    }
+
+    #[test]
+    fn what_could_be_a_secret_is_in_no_message() {
+        for uri in [
+            "https://host/a?X-Amz-Signature=hunter2",
+            "https://me:hunter2@host/a",
+            "http://host?sig=hunter2",
+            "https://me:hunter2@host",
+        ] {
+            let error = ObjectUri::parse(uri).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+            assert!(!redacted(uri).contains("hunter2"), "{}", redacted(uri));
+        }
+        assert_eq!(redacted("https://host/a/b"), "https://host/a/b");
+        assert_eq!(redacted("s3://bucket/a?b@c"), "s3://bucket/a?b@c");
+    }
+
+    #[test]
+    fn the_path_of_a_web_address_is_decoded_once() {
+        let uri = ObjectUri::parse("https://host/a%20b/%2541").unwrap();
+        assert_eq!((uri.store_url, uri.path().unwrap().as_ref()), ("https://host", "a b/%41"));
     }
 
     #[test]

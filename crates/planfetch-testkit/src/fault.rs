@@ -10,6 +10,10 @@ pub enum Fault {
     Latency(Duration),
     /// Answers `503 SlowDown`, as Amazon S3 does to a client that asks too fast.
     SlowDown,
+    /// Answers `503 SlowDown` and asks, by the header `Retry-After`, to be left alone for this many seconds.
+    RetryAfter(u64),
+    /// Answers `400 ExpiredToken`, as Amazon S3 does to temporary credentials whose time is over.
+    ExpiredToken,
     /// Resets the connection (TCP RST) instead of answering.
     Reset,
     /// Announces the whole body, sends this many bytes of it, and closes the connection.

@@ -7,7 +7,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body as _;
@@ -65,6 +65,26 @@ struct State {
     service: S3Service,
     faults: Mutex<Faults>,
     counts: Mutex<(Counts, u64)>,
+    bucket: Mutex<Option<TokenBucket>>,
+}
+
+/// How many requests the server grants: as many at once as the bucket holds, which fills at a rate.
+struct TokenBucket {
+    per_second: f64,
+    burst: f64,
+    tokens: f64,
+    filled_at: Instant,
+}
+
+impl TokenBucket {
+    fn take(&mut self) -> bool {
+        let now = Instant::now();
+        self.tokens = (self.tokens + (now - self.filled_at).as_secs_f64() * self.per_second).min(self.burst);
+        self.filled_at = now;
+        let is_granted = 1.0 <= self.tokens;
+        self.tokens -= f64::from(u8::from(is_granted));
+        is_granted
+    }
 }
 
 impl S3Server {
@@ -92,7 +112,8 @@ impl S3Server {
             .expect("threads can be started");
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
-        let state = Arc::new(State { service, faults: Mutex::default(), counts: Mutex::default() });
+        let state =
+            Arc::new(State { service, faults: Mutex::default(), counts: Mutex::default(), bucket: Mutex::default() });
         runtime.spawn(accept(listener, Arc::clone(&state)));
         Self { state, backend, address, runtime: Some(runtime) }
     }
@@ -134,6 +155,13 @@ impl S3Server {
     /// Adds a fault. Several may befall one request: latencies add up.
     pub fn inject(&self, rule: FaultRule) {
         self.state.faults.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
+    }
+
+    /// Grants no more requests than this: `burst` at once, and `per_second` from then on. All others are answered
+    /// `503 SlowDown`.
+    pub fn limit_rate(&self, per_second: f64, burst: f64) {
+        let bucket = TokenBucket { per_second, burst, tokens: burst, filled_at: Instant::now() };
+        *self.state.bucket.lock().unwrap_or_else(PoisonError::into_inner) = Some(bucket);
     }
 
     /// Ends all faults.
@@ -210,11 +238,18 @@ async fn answer(
         let faults = state.faults.lock().unwrap_or_else(PoisonError::into_inner).decide(&path, &counts.by_path);
         (faults, UnderWay(Arc::clone(&state)))
     };
+    if state.bucket.lock().unwrap_or_else(PoisonError::into_inner).as_mut().is_some_and(|bucket| !bucket.take()) {
+        return Ok(slow_down(None));
+    }
     let mut body_fault = None;
     for fault in faults {
         match fault {
             Fault::Latency(latency) => tokio::time::sleep(latency).await,
-            Fault::SlowDown => return Ok(slow_down()),
+            Fault::SlowDown => return Ok(slow_down(None)),
+            Fault::RetryAfter(seconds) => return Ok(slow_down(Some(seconds))),
+            Fault::ExpiredToken => {
+                return Ok(error(StatusCode::BAD_REQUEST, "ExpiredToken", "The provided token has expired."));
+            }
             Fault::Reset => {
                 if let Some(socket) = control.lock().unwrap_or_else(PoisonError::into_inner).take() {
                     // Closing a socket that lingers for no time sends RST instead of FIN.
@@ -239,10 +274,20 @@ fn content_length<T>(response: &Response<T>) -> Option<u64> {
     response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn slow_down() -> Answer {
-    let body = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>";
-    let mut response = Response::new(FaultBody::new(s3s::Body::from(body.to_owned()), None));
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+fn slow_down(retry_after: Option<u64>) -> Answer {
+    let mut response = error(StatusCode::SERVICE_UNAVAILABLE, "SlowDown", "Please reduce your request rate.");
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+fn error(status: StatusCode, code: &str, message: &str) -> Answer {
+    let body = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    );
+    let mut response = Response::new(FaultBody::new(s3s::Body::from(body), None));
+    *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     response
 }

@@ -1,15 +1,15 @@
 //! Buckets of Amazon S3, or of a server that speaks its protocol.
 
 use std::ffi::OsString;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::{ClientOptions, ObjectStore, RetryConfig};
-use url::{Host, Url};
+use object_store::{ClientOptions, ObjectStore};
 
+use super::cloud::{check_endpoint, is_loopback, no_retries, without_timeout};
 use crate::error::{CacheError, CacheErrorKind};
+use crate::exchange::ObservingConnector;
 use crate::settings::StoreSettings;
 use crate::uri::ObjectUri;
 
@@ -80,16 +80,16 @@ impl S3Config {
 
     /// Opens the bucket that `uri` lies in.
     pub(super) async fn open(&self, uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
-        self.check_endpoint()?;
-        // Attempts are counted and paced by the cache, which resumes a broken body too and tells an endless stall from
-        // a slow stream; the client's own retries and its limit on the whole request would work against that.
-        let client = self.client.clone().with_timeout_disabled().with_connect_timeout(Duration::from_secs(5));
-        let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+        if let Some(endpoint) = &self.endpoint {
+            check_endpoint(endpoint, self.allow_http)?;
+        }
+        let client = without_timeout(self.client.clone());
         let builder = self.builder.clone();
         let is_anonymous = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature).is_some_and(is_true);
         let store = builder
             .with_bucket_name(uri.store_url.trim_start_matches("s3://"))
-            .with_retry(retry)
+            .with_retry(no_retries())
+            .with_http_connector(ObservingConnector)
             .with_client_options(client.with_allow_http(self.allow_http))
             .build()
             .map_err(|source| {
@@ -103,18 +103,6 @@ impl S3Config {
             check_credentials(uri, &store).await?;
         }
         Ok(Arc::new(store))
-    }
-
-    fn check_endpoint(&self) -> Result<(), CacheError> {
-        let Some(endpoint) = &self.endpoint else { return Ok(()) };
-        let problem = match Url::parse(endpoint) {
-            Ok(url) if url.scheme() == "https" || (url.scheme() == "http" && self.allow_http) => return Ok(()),
-            Ok(url) if url.scheme() == "http" => {
-                "is plain http, which shows data to the network; use https, or set allow_http (AWS_ALLOW_HTTP=true)"
-            }
-            _ => "is no URL; write https://host:port",
-        };
-        Err(CacheError::new(CacheErrorKind::InvalidSetting, format!("the endpoint {endpoint} {problem}")))
     }
 }
 
@@ -141,31 +129,12 @@ fn is_true(value: String) -> bool {
     matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "on" | "yes" | "y")
 }
 
-fn is_loopback(endpoint: &str) -> bool {
-    Url::parse(endpoint).is_ok_and(|url| match url.host() {
-        Some(Host::Domain(domain)) => domain == "localhost",
-        Some(Host::Ipv4(ip)) => IpAddr::V4(ip).is_loopback(),
-        Some(Host::Ipv6(ip)) => IpAddr::V6(ip).is_loopback(),
-        None => false,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn config(settings: &StoreSettings, variables: &[(&str, &str)]) -> S3Config {
         S3Config::new(settings, variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))))
-    }
-
-    #[test]
-    fn only_this_machine_is_loopback() {
-        for endpoint in ["http://localhost:9000", "http://127.0.0.1:1", "http://[::1]:1", "http://127.8.8.8"] {
-            assert!(is_loopback(endpoint), "{endpoint}");
-        }
-        for endpoint in ["http://localhost.example.com", "http://10.0.0.1", "http://127.0.0.1.example.com", "", "x"] {
-            assert!(!is_loopback(endpoint), "{endpoint}");
-        }
     }
 
     #[test]

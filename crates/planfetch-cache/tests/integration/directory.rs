@@ -57,7 +57,7 @@ fn temporary_files_of_a_dead_process_go_and_foreign_files_stay() {
     server.put("data", "k", b"bytes");
     drop(open(dir.path(), &server).ensure_local("s3://data/k").unwrap());
     let folder = objects(dir.path())[0].parent().unwrap().to_path_buf();
-    fs::write(folder.join(".tmp-half"), b"by").unwrap();
+    fs::write(folder.join(format!(".tmp-{}-half", "0a".repeat(20))), b"by").unwrap();
     let foreign = [folder.join("notes.txt"), dir.path().join("cache/README"), folder.join("z".repeat(66))];
     foreign.iter().for_each(|path| fs::write(path, b"mine").unwrap());
     let cache = open(dir.path(), &server);
@@ -90,7 +90,7 @@ fn a_directory_of_another_format_is_refused() {
     assert!(
         error
             .to_string()
-            .contains("is of another format (\"planfetch cache format 999\", not \"planfetch cache format 1\")"),
+            .contains("is of another format (\"planfetch cache format 999\", not \"planfetch cache format 2\")"),
         "{error}"
     );
 }

@@ -105,7 +105,7 @@ fn a_uri_that_no_store_serves_is_named() {
         &cache,
         "ftp://host/1.jpg",
         invalid,
-        "\"ftp://host/1.jpg\": no store for ftp://host; s3:// and file:// are opened by themselves, any other is \
+        "\"ftp://host/1.jpg\": no store for ftp://host; file://, s3:// are opened by themselves, any other is \
          registered with DiskCacheBuilder::with_store(\"ftp://host\", …)",
     );
     assert!(cache.prefetch("ftp://host/1.jpg").is_err());

@@ -1,0 +1,187 @@
+//! The bytes of an object on their way from its store to its file.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use crc32fast::Hasher;
+use tempfile::NamedTempFile;
+
+use crate::error::{CacheError, CacheErrorKind};
+use crate::key::{ObjectKey, Stamp};
+use crate::shared::Shared;
+use crate::table::{Outcome, Ticket};
+
+/// How much of a body is kept in memory before it is written. Small objects are written in one go; of a large one no
+/// more than this is in memory at a time.
+pub(crate) const SPILL_BYTES: usize = 8 << 20;
+
+/// The bytes of an object as they come in: in memory, and from [`SPILL_BYTES`] on in a temporary file.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) len: u64,
+    /// How many there will be, as far as the store has said.
+    pub(crate) expected: u64,
+    pub(crate) etag: Option<String>,
+    /// What has not been written yet.
+    chunks: Vec<Bytes>,
+    chunks_len: usize,
+    spill: Option<Spill>,
+    /// Writing failed once for this object, or there is no room, so all of it stays in memory.
+    in_memory: bool,
+}
+
+/// What has been written so far.
+#[derive(Debug)]
+pub(crate) struct Spill {
+    pub(crate) file: NamedTempFile,
+    pub(crate) crc: Hasher,
+}
+
+impl Body {
+    pub(crate) fn new() -> Self {
+        Self { len: 0, expected: 0, etag: None, chunks: Vec::new(), chunks_len: 0, spill: None, in_memory: false }
+    }
+
+    /// Makes a body of `expected` bytes that is not written before it is whole, if at all.
+    pub(crate) fn in_memory(expected: u64) -> Self {
+        Self { expected, in_memory: true, ..Self::new() }
+    }
+
+    /// Makes a body of a file that was written in another way.
+    pub(crate) fn written(len: u64, spill: Spill) -> Self {
+        Self { len, expected: len, spill: Some(spill), ..Self::new() }
+    }
+
+    /// Returns whether nothing of it is to be written any more.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// Forgets what has come so far, and keeps what comes from now on in memory.
+    pub(crate) fn restart_in_memory(&mut self) {
+        self.restart();
+        self.in_memory = true;
+    }
+
+    /// Forgets what has come so far, but not that it has to stay in memory.
+    pub(crate) fn restart(&mut self) {
+        *self = Self { in_memory: self.in_memory, ..Self::new() };
+    }
+
+    pub(crate) async fn push(&mut self, shared: &Arc<Shared>, key: ObjectKey, ticket: Ticket, chunk: Bytes) {
+        shared.counters.bytes_downloaded.add(chunk.len() as u64);
+        self.len += chunk.len() as u64;
+        self.chunks_len += chunk.len();
+        self.chunks.push(chunk);
+        if SPILL_BYTES <= self.chunks_len && !self.in_memory {
+            let body = std::mem::replace(self, Self::new());
+            let spiller = Arc::clone(shared);
+            *self = shared.write_blocking(move || body.spill(&spiller, key, ticket)).await;
+        }
+    }
+
+    /// Writes what is in memory to the temporary file.
+    fn spill(mut self, shared: &Arc<Shared>, key: ObjectKey, ticket: Ticket) -> Self {
+        if self.spill.is_none() && !shared.make_room(key, ticket, self.expected.max(self.len)) {
+            self.in_memory = true;
+            return self;
+        }
+        match self.write_chunks(shared, key) {
+            Ok(()) => {
+                self.chunks.clear();
+                self.chunks_len = 0;
+            }
+            Err(error) => {
+                shared.warnings.unwritten(&error);
+                self.take_back();
+            }
+        }
+        self
+    }
+
+    /// Appends the chunks to the temporary file. On an error they are all still here.
+    fn write_chunks(&mut self, shared: &Shared, key: ObjectKey) -> io::Result<()> {
+        let spill = match &mut self.spill {
+            Some(spill) => spill,
+            empty => empty.insert(Spill { file: shared.dir.temp_file(key)?, crc: Hasher::new() }),
+        };
+        let mut crc = spill.crc.clone();
+        for chunk in &self.chunks {
+            crc.update(chunk);
+            spill.file.write_all(chunk)?;
+        }
+        spill.crc = crc;
+        Ok(())
+    }
+
+    /// Reads what has been written back into memory, after the disk refused the rest.
+    fn take_back(&mut self) {
+        self.in_memory = true;
+        let Some(spill) = self.spill.take() else { return };
+        let written = self.len - self.chunks_len as u64;
+        let mut bytes = Vec::new();
+        let read = spill.file.reopen().and_then(|file| file.take(written).read_to_end(&mut bytes));
+        if read.is_ok_and(|n| n as u64 == written) {
+            self.chunks.insert(0, bytes.into());
+        } else {
+            // What was written can't be read: the download begins anew, and stays in memory.
+            self.restart();
+        }
+    }
+
+    /// Puts the object in its place. Blocks.
+    ///
+    /// `existing` is a file of the same object that turned out not to be as its name says.
+    pub(crate) fn commit(
+        mut self,
+        shared: &Arc<Shared>,
+        key: ObjectKey,
+        ticket: Ticket,
+        existing: Option<Stamp>,
+    ) -> Outcome {
+        let len = self.len;
+        if let Some(existing) = existing {
+            // OK because a file that can't be deleted is checked again before it is ever handed out.
+            let _ = std::fs::remove_file(shared.dir.path(key, existing));
+        }
+        if !self.in_memory && shared.make_room(key, ticket, len) {
+            match self.write_chunks(shared, key).and_then(|()| self.persist(shared, key)) {
+                Ok(stamp) => return Outcome::Stored(stamp),
+                Err(error) => {
+                    shared.warnings.unwritten(&error);
+                    self.take_back();
+                }
+            }
+        }
+        if self.len != len {
+            return Outcome::Failed(CacheError::new(
+                CacheErrorKind::Directory,
+                format!(
+                    "a file of {len} bytes in {} can neither be finished nor read back",
+                    shared.dir.root().display()
+                ),
+            ));
+        }
+        shared.counters.unwritten.add(1);
+        let [bytes] = &self.chunks[..] else { return Outcome::Unwritten(self.chunks.concat().into()) };
+        Outcome::Unwritten(bytes.clone())
+    }
+
+    fn persist(&mut self, shared: &Shared, key: ObjectKey) -> io::Result<Stamp> {
+        let spill = self.spill.as_ref().expect("write_chunks makes the file, also for an object without bytes");
+        let stamp = Stamp { len: self.len, crc: spill.crc.clone().finalize() };
+        // A link made by hand, or a file system that loses bytes: the file must have what it was given.
+        let written = spill.file.as_file().metadata()?.len();
+        if written != stamp.len {
+            return Err(io::Error::new(io::ErrorKind::WriteZero, format!("{written} of {} bytes written", stamp.len)));
+        }
+        let spill = self.spill.take().expect("it was there two lines ago");
+        spill.file.persist(shared.dir.path(key, stamp)).map_err(|error| {
+            let io_error = error.error;
+            self.spill = Some(Spill { file: error.file, crc: spill.crc });
+            io_error
+        })?;
+        Ok(stamp)
+    }
+}

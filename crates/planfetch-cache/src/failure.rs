@@ -1,0 +1,178 @@
+//! Why an attempt at a download failed, and what that means for the next.
+
+use std::time::Duration;
+
+use object_store::Error as StoreError;
+
+use crate::error::{CacheError, CacheErrorKind};
+use crate::exchange::Answer;
+use crate::target::Target;
+use crate::uri::{ObjectUri, redacted};
+
+/// Why one attempt failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Store(StoreError, Answer),
+    Stalled(Duration),
+    /// The object is another one than when its download began.
+    Changed,
+    /// The body ended early, or went on after its announced end.
+    WrongLength {
+        expected: u64,
+        received: u64,
+    },
+    /// The part that was asked for lies outside of the object.
+    OutOfRange {
+        len: u64,
+    },
+    /// What came could not be written, and is not in memory any more.
+    Unwritten,
+}
+
+/// What the next attempt has to heed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Advice {
+    /// Another attempt would get the same answer.
+    GiveUp,
+    /// Credentials have run out; new ones may be had.
+    Reopen,
+    /// The store is asked too fast.
+    SlowDown,
+    Retry,
+}
+
+impl Failure {
+    pub(crate) fn advice(&self) -> Advice {
+        match self {
+            Self::OutOfRange { .. } => Advice::GiveUp,
+            Self::Store(error, answer) => {
+                let text = innermost(error);
+                let status = answer.status.filter(|status| !(200..300).contains(status)).or_else(|| status_in(&text));
+                if matches!(status, Some(429 | 503)) || text.contains("SlowDown") {
+                    return Advice::SlowDown;
+                }
+                if matches!(status, Some(400 | 401 | 403)) && has_expired(&text) {
+                    return Advice::Reopen;
+                }
+                match error {
+                    StoreError::NotFound { .. }
+                    | StoreError::InvalidPath { .. }
+                    | StoreError::NotSupported { .. }
+                    | StoreError::NotImplemented { .. }
+                    | StoreError::PermissionDenied { .. }
+                    | StoreError::Unauthenticated { .. } => Advice::GiveUp,
+                    StoreError::Generic { .. } if status.is_some_and(is_client_error) => Advice::GiveUp,
+                    _ => Advice::Retry,
+                }
+            }
+            Self::Stalled(_) | Self::Changed | Self::WrongLength { .. } | Self::Unwritten => Advice::Retry,
+        }
+    }
+
+    /// Returns whether what has come so far can be gone on from: the server has no time, or was not reached.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Store(error @ StoreError::Generic { .. }, answer) => {
+                let text = innermost(error);
+                let status = answer.status.or_else(|| status_in(&text));
+                !status.is_some_and(is_client_error) && !text.contains("non-partial response")
+            }
+            Self::Stalled(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns how long the store asked to be left alone.
+    pub(crate) fn asked_pause(&self) -> Option<Duration> {
+        if let Self::Store(_, answer) = self { answer.retry_after } else { None }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Store(error, _) => innermost(error),
+            Self::Stalled(limit) => format!("no byte came for {} s", limit.as_secs_f32()),
+            Self::Changed => "it changed in the store while it was downloaded".into(),
+            Self::WrongLength { expected, received } => {
+                format!("the body has {received} bytes where the store announced {expected}")
+            }
+            Self::OutOfRange { len } => format!("the object has {len} bytes"),
+            Self::Unwritten => "it can't be written".into(),
+        }
+    }
+
+    pub(crate) fn into_error(self, target: &Target, uri: &ObjectUri<'_>, attempts: u32) -> CacheError {
+        let detail = self.describe();
+        let name = target.name();
+        let store_url = redacted(uri.store_url);
+        let (kind, message) = match &self {
+            Self::OutOfRange { .. } => (
+                CacheErrorKind::InvalidUri,
+                format!("{name}: {detail}, which the range lies outside of; check the index against the store"),
+            ),
+            Self::Store(StoreError::NotFound { source, .. }, _) if source.to_string().contains("NoSuchBucket") => (
+                CacheErrorKind::NotFound,
+                format!("{name}: there is no bucket {store_url}; check its name, the endpoint and the region"),
+            ),
+            Self::Store(StoreError::NotFound { .. }, _) => (
+                CacheErrorKind::NotFound,
+                format!("{name}: there is no object with this key; check the index against the store"),
+            ),
+            Self::Store(StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. }, _) => {
+                (CacheErrorKind::Denied, refused(&name, &detail, &store_url))
+            }
+            _ if self.advice() == Advice::Reopen => (CacheErrorKind::Denied, refused(&name, &detail, &store_url)),
+            _ if self.advice() == Advice::GiveUp => {
+                (CacheErrorKind::InvalidUri, format!("{name}: the store refuses the request: {detail}"))
+            }
+            _ => (
+                CacheErrorKind::Unavailable,
+                format!(
+                    "{name}: can't be downloaded after {attempts} attempts: {detail}; check the endpoint and the \
+                     network, or raise max_attempts"
+                ),
+            ),
+        };
+        match self {
+            Self::Store(source, _) => CacheError::with_source(kind, message, source),
+            _ => CacheError::new(kind, message),
+        }
+    }
+}
+
+fn refused(name: &str, detail: &str, store_url: &str) -> String {
+    format!(
+        "{name}: the store refuses the credentials ({detail}); check the access key, the secret key, and that they may \
+         read {store_url}"
+    )
+}
+
+/// Returns the cause at the end of the chain, which is the one that says what happened.
+fn innermost(error: &StoreError) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    // The bodies of error responses are XML of several lines.
+    let text: String = cause.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(300) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// Reads the status out of object_store's words, where a store has a client of its own.
+fn status_in(text: &str) -> Option<u16> {
+    let rest = text.strip_prefix("Server returned non-2xx status code: ")?;
+    rest.get(..3)?.parse().ok()
+}
+
+/// Returns whether the store says that the request itself is wrong (RFC 9110, section 15.5), which asking again does
+/// not change; 408 and 429 ask for just that.
+fn is_client_error(status: u16) -> bool {
+    (400..500).contains(&status) && status != 408 && status != 429
+}
+
+/// Returns whether the store says that credentials were good once: the codes of S3 and of its token service.
+fn has_expired(text: &str) -> bool {
+    ["ExpiredToken", "TokenRefreshRequired", "RequestExpired", "InvalidToken"].iter().any(|code| text.contains(code))
+}

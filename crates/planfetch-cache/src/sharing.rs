@@ -1,0 +1,197 @@
+//! What a cache does beside its own work where several processes share the directory.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::directory::{CacheDir, Found, remove};
+use crate::error::{CacheError, CacheErrorKind};
+use crate::key::{ObjectKey, Stamp};
+use crate::lease::{Claim, LEASE_FILES, Lease, Leases, Lock, try_lock};
+use crate::settings::CacheSettings;
+use crate::shared::Shared;
+use crate::table::{Amount, Limits, Ticket};
+use crate::usage::Usage;
+
+/// The side of a cache that other processes see.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    leases: Arc<Leases>,
+    usage: Usage,
+    limits: Limits,
+    /// The room that running fetches have taken.
+    taken: Mutex<HashMap<Ticket, Amount>>,
+    /// What this process uses no more, and whether it should go.
+    leaving: Mutex<VecDeque<(ObjectKey, Stamp, bool)>>,
+}
+
+/// What is known of an object when it has been looked for.
+#[derive(Debug)]
+pub(crate) enum Lookup {
+    /// It is there, and leased.
+    Found(Stamp, Lease),
+    /// It is not there; this process may bring it.
+    Missing(Lease, Claim),
+    /// Another process brings it, or deletes it.
+    Busy,
+}
+
+impl Sharing {
+    /// Opens the files by which processes find each other, and clears away what dead ones left.
+    pub(crate) fn open(dir: &CacheDir, settings: &CacheSettings) -> Result<Self, CacheError> {
+        let failed = |source: io::Error| {
+            let message = format!("can't share the cache directory {}", dir.root().display());
+            CacheError::with_source(CacheErrorKind::Directory, message, source)
+        };
+        check_locks(dir)?;
+        let leases = (0..LEASE_FILES).map(|i| dir.shared_file(&format!("leases/{i:02x}"))).collect::<io::Result<_>>();
+        let claims = dir.shared_file("claims").map_err(failed)?;
+        let leases = Arc::new(Leases::new(leases.map_err(failed)?, claims));
+        // A temporary file that nobody claims is that of a process that is gone.
+        let found = dir.scan(|key| matches!(leases.claim(key), Ok(Some(_)))).map_err(failed)?;
+        let usage = Usage::open(dir, &found).map_err(failed)?;
+        Ok(Self { leases, usage, limits: settings.limits(), taken: Mutex::default(), leaving: Mutex::default() })
+    }
+
+    /// Looks for an object in the directory. Blocks.
+    pub(crate) fn look_up(&self, dir: &CacheDir, key: ObjectKey) -> io::Result<Lookup> {
+        let Some(lease) = self.leases.lease(key)? else { return Ok(Lookup::Busy) };
+        if let Some(stamp) = dir.find(key)? {
+            return Ok(Lookup::Found(stamp, lease));
+        }
+        let Some(claim) = self.leases.claim(key)? else { return Ok(Lookup::Busy) };
+        // It may have come between the two questions.
+        Ok(match dir.find(key)? {
+            Some(stamp) => Lookup::Found(stamp, lease),
+            None => Lookup::Missing(lease, claim),
+        })
+    }
+
+    /// Takes room for what a fetch brings. Blocks.
+    pub(crate) fn make_room(&self, shared: &Arc<Shared>, key: ObjectKey, ticket: Ticket, len: u64) -> bool {
+        let more = match shared.read(|table| table.reserved(key, ticket)) {
+            None => Amount::file(len),
+            Some(reserved) => Amount { bytes: len.saturating_sub(reserved), files: 0 },
+        };
+        // Held until what was taken is noted: whoever lists the directory has to know of it.
+        let mut all_taken = self.taken();
+        let mut pending = Amount::default();
+        all_taken.values().for_each(|taken| pending.add(*taken));
+        let (is_room, deleted) = match self.usage.take(more, pending, &self.limits, &shared.dir, &self.leases) {
+            Ok(taken) => taken,
+            Err(error) => {
+                shared.warnings.unwritten(&error);
+                return false;
+            }
+        };
+        if is_room {
+            all_taken.entry(ticket).or_default().add(more);
+        }
+        drop(all_taken);
+        shared.counters.evictions.add(deleted);
+        if is_room {
+            // What this process has of the room is counted for its statistics alone.
+            let _ = shared.update(|table, _| table.reserve(key, ticket, len));
+        } else {
+            shared.update(|table, effects| table.set_full(true, effects));
+        }
+        is_room
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<Ticket, Amount>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives back what a fetch has taken and not used.
+    pub(crate) fn settle(&self, ticket: Ticket, used: Option<Stamp>) {
+        let taken = self.taken().remove(&ticket);
+        let Some(mut unused) = taken else { return };
+        if let Some(stamp) = used {
+            unused.bytes = unused.bytes.saturating_sub(stamp.len);
+            unused.files = unused.files.saturating_sub(1);
+        }
+        if unused != Amount::default() {
+            // OK because a count that is too high is corrected when the directory seems full.
+            let _ = self.usage.give_back(unused);
+        }
+    }
+
+    /// Takes note of what this process uses no more.
+    pub(crate) fn leave(&self, files: impl IntoIterator<Item = (ObjectKey, Stamp, bool)>) {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner).extend(files);
+    }
+
+    /// Lets one of them go; returns false when there is none left. Blocks.
+    pub(crate) fn let_next_go(&self, shared: &Shared) -> bool {
+        let next = self.leaving.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        if let Some((key, stamp, evict)) = next {
+            self.let_go(shared, key, stamp, evict);
+        }
+        next.is_some()
+    }
+
+    /// Ends a lease, and deletes the file if it should go and no other process leases it. Blocks.
+    fn let_go(&self, shared: &Shared, key: ObjectKey, stamp: Stamp, evict: bool) {
+        self.leases.end(key);
+        let path = shared.dir.path(key, stamp);
+        if evict && self.is_old_enough(shared, (key, stamp)) {
+            match self.leases.if_unused(key, || std::fs::remove_file(&path)) {
+                Some(Ok(())) => {
+                    shared.counters.evictions.add(1);
+                    let _ = self.usage.give_back(Amount::file(stamp.len));
+                }
+                Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => shared.warnings.undeleted(&error),
+                _ => {}
+            }
+        }
+    }
+
+    fn is_old_enough(&self, shared: &Shared, found: Found) -> bool {
+        self.limits.min_age.is_zero()
+            || shared.dir.last_use(found).elapsed().is_ok_and(|age| self.limits.min_age <= age)
+    }
+
+    /// Takes a file out of the directory that is not as its name says. Blocks.
+    pub(crate) fn discard(&self, dir: &CacheDir, key: ObjectKey, stamp: Stamp) -> io::Result<()> {
+        remove(&dir.path(key, stamp))?;
+        self.usage.give_back(Amount::file(stamp.len))
+    }
+
+    /// Deletes what no process uses, until no more than `limit` is left. Blocks.
+    pub(crate) fn shrink_to(&self, shared: &Shared, limit: Amount) {
+        let limits = Limits { max_bytes: limit.bytes, max_files: limit.files, ..self.limits };
+        match self.usage.shrink(&limits, &shared.dir, &self.leases) {
+            Ok(deleted) => shared.counters.evictions.add(deleted),
+            Err(error) => shared.warnings.undeleted(&error),
+        }
+    }
+
+    /// Returns what is in the directory, for all processes.
+    pub(crate) fn used(&self) -> Amount {
+        self.usage.read().unwrap_or_default()
+    }
+}
+
+/// Sees whether the locks of this file system stand against each other: two openings of one file do as two processes.
+fn check_locks(dir: &CacheDir) -> Result<(), CacheError> {
+    let probe = || -> io::Result<bool> {
+        let (a, b) = (dir.shared_file("lock-probe")?, dir.shared_file("lock-probe")?);
+        // Several processes may probe at a time, each by a byte of its own.
+        let byte = u64::from(std::process::id());
+        let is_ours = try_lock(&a, byte, Lock::Exclusive)?;
+        Ok(is_ours && !try_lock(&b, byte, Lock::Exclusive)?)
+    };
+    let problem = match probe() {
+        Ok(true) => return Ok(()),
+        Ok(false) => "locks there do not hold".to_owned(),
+        Err(error) => format!("locks there fail: {error}"),
+    };
+    Err(CacheError::new(
+        CacheErrorKind::Directory,
+        format!(
+            "processes can't share the cache directory {}: {problem}; use a directory on a local disk, or one directory \
+             for each process with the prune backend meta",
+            dir.root().display()
+        ),
+    ))
+}

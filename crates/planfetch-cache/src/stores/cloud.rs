@@ -1,0 +1,118 @@
+//! What all stores that are asked over HTTP have in common, and those that are opened from the environment alone.
+
+use std::net::IpAddr;
+#[cfg(any(feature = "gcp", feature = "azure", feature = "http"))]
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(any(feature = "gcp", feature = "azure", feature = "http"))]
+use object_store::ObjectStore;
+use object_store::{ClientOptions, RetryConfig};
+use url::{Host, Url};
+
+use crate::error::{CacheError, CacheErrorKind};
+#[cfg(any(feature = "gcp", feature = "azure", feature = "http"))]
+use crate::exchange::ObservingConnector;
+#[cfg(any(feature = "gcp", feature = "azure", feature = "http"))]
+use crate::uri::ObjectUri;
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Attempts are counted and paced by the cache, which resumes a broken body too and tells an endless stall from a slow
+/// stream; the client's own retries and its limit on the whole request would work against that.
+pub(super) fn no_retries() -> RetryConfig {
+    RetryConfig { max_retries: 0, ..RetryConfig::default() }
+}
+
+/// Likewise, for the client's timeouts.
+pub(super) fn without_timeout(client: ClientOptions) -> ClientOptions {
+    client.with_timeout_disabled().with_connect_timeout(CONNECT_TIMEOUT)
+}
+
+/// Refuses a server that data would be shown to the network on the way to, unless that was allowed.
+pub(super) fn check_endpoint(endpoint: &str, allow_http: bool) -> Result<(), CacheError> {
+    let problem = match Url::parse(endpoint) {
+        Ok(url) if url.scheme() == "https" => return Ok(()),
+        Ok(url) if url.scheme() == "http" && (allow_http || is_loopback(endpoint)) => return Ok(()),
+        Ok(url) if url.scheme() == "http" => {
+            "is plain http, which shows data to the network; use https, or set allow_http (AWS_ALLOW_HTTP=true)"
+        }
+        _ => "is no URL; write https://host:port",
+    };
+    Err(CacheError::new(CacheErrorKind::InvalidSetting, format!("the endpoint {endpoint} {problem}")))
+}
+
+pub(super) fn is_loopback(endpoint: &str) -> bool {
+    Url::parse(endpoint).is_ok_and(|url| match url.host() {
+        Some(Host::Domain(domain)) => domain == "localhost",
+        Some(Host::Ipv4(ip)) => IpAddr::V4(ip).is_loopback(),
+        Some(Host::Ipv6(ip)) => IpAddr::V6(ip).is_loopback(),
+        None => false,
+    })
+}
+
+#[cfg(any(feature = "gcp", feature = "azure", feature = "http"))]
+fn opened<S: ObjectStore>(
+    uri: &ObjectUri<'_>,
+    store: object_store::Result<S>,
+) -> Result<Arc<dyn ObjectStore>, CacheError> {
+    match store {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(source) => Err(CacheError::with_source(
+            CacheErrorKind::InvalidSetting,
+            format!("can't open {}: {source}", uri.store_url),
+            source,
+        )),
+    }
+}
+
+/// Opens a bucket of Google Cloud Storage, as the variables `GOOGLE_*` say.
+#[cfg(feature = "gcp")]
+pub(super) fn open_gcs(uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
+    let builder = object_store::gcp::GoogleCloudStorageBuilder::from_env()
+        .with_bucket_name(uri.store_url.trim_start_matches("gs://"))
+        .with_client_options(without_timeout(ClientOptions::new()))
+        .with_http_connector(ObservingConnector)
+        .with_retry(no_retries());
+    opened(uri, builder.build())
+}
+
+/// Opens a container of Azure Blob Storage, as the variables `AZURE_*` say.
+#[cfg(feature = "azure")]
+pub(super) fn open_azure(uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
+    let is_emulator = std::env::var("AZURE_STORAGE_USE_EMULATOR").is_ok_and(|value| value == "true" || value == "1");
+    let builder = object_store::azure::MicrosoftAzureBuilder::from_env()
+        .with_container_name(uri.store_url.trim_start_matches("az://"))
+        .with_client_options(without_timeout(ClientOptions::new()).with_allow_http(is_emulator))
+        .with_http_connector(ObservingConnector)
+        .with_retry(no_retries());
+    opened(uri, builder.build())
+}
+
+/// Opens a web server.
+#[cfg(feature = "http")]
+pub(super) fn open_http(uri: &ObjectUri<'_>, allow_http: bool) -> Result<Arc<dyn ObjectStore>, CacheError> {
+    check_endpoint(uri.store_url, allow_http)?;
+    let builder = object_store::http::HttpBuilder::new()
+        .with_url(uri.store_url)
+        .with_client_options(without_timeout(ClientOptions::new()).with_allow_http(true))
+        .with_http_connector(ObservingConnector)
+        .with_retry(no_retries());
+    opened(uri, builder.build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        for endpoint in ["http://localhost:9000", "http://127.0.0.1:1", "http://[::1]:1", "http://127.8.8.8"] {
+            assert!(is_loopback(endpoint), "{endpoint}");
+        }
+        for endpoint in ["http://localhost.example.com", "http://10.0.0.1", "http://127.0.0.1.example.com", "", "x"] {
+            assert!(!is_loopback(endpoint), "{endpoint}");
+        }
+    }
+}

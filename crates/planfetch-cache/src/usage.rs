@@ -1,0 +1,165 @@
+//! How full a directory is that several processes share, and who makes room in it.
+//!
+//! A file holds the number of bytes and of files in the directory. Room is counted before it is used and given back
+//! after it is free, each under the lock of that file; so a crash leaves the count too high, never too low. Who finds
+//! the directory full lists it, which is the truth, and deletes what no process leases.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use crate::directory::{CacheDir, Found, remove};
+use crate::lease::{Leases, Lock, try_lock};
+use crate::table::{Amount, Limits};
+
+/// How long to wait before a lock of another process is asked for again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_micros(200);
+
+/// The count of a shared directory.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    // The mutex stands for this process; a lock of the file's first byte for all.
+    file: Mutex<File>,
+}
+
+impl Usage {
+    /// Opens the count, and corrects it by what has been found.
+    pub(crate) fn open(dir: &CacheDir, found: &[Found]) -> io::Result<Self> {
+        let usage = Self { file: Mutex::new(dir.shared_file("usage")?) };
+        usage.change(|used| {
+            // Others may be writing, whose room is counted already.
+            let found = amount(found);
+            *used = Amount { bytes: used.bytes.max(found.bytes), files: used.files.max(found.files) };
+        })?;
+        Ok(usage)
+    }
+
+    /// Returns what is in the directory, or promised to a process that writes.
+    pub(crate) fn read(&self) -> io::Result<Amount> {
+        self.change(|used| *used)
+    }
+
+    /// Counts room that is free again.
+    pub(crate) fn give_back(&self, room: Amount) -> io::Result<()> {
+        self.change(|used| {
+            used.bytes = used.bytes.saturating_sub(room.bytes);
+            used.files = used.files.saturating_sub(room.files);
+        })
+    }
+
+    /// Takes room, and deletes files for it if need be: those that no process leases, the least recently used first.
+    /// Returns false when all is in use, and how many files went.
+    ///
+    /// `pending` is what this process has taken and may not have written yet: no listing shows it.
+    pub(crate) fn take(
+        &self,
+        room: Amount,
+        pending: Amount,
+        limits: &Limits,
+        dir: &CacheDir,
+        leases: &Leases,
+    ) -> io::Result<(bool, u64)> {
+        self.change(|used| {
+            if fits(*used, room, limits.max_bytes, limits.max_files) {
+                used.bytes += room.bytes;
+                used.files += room.files;
+                return Ok((true, 0));
+            }
+            let low = |limit: u64| (limit as f64 * limits.low_watermark) as u64;
+            let target = Limits { max_bytes: low(limits.max_bytes), max_files: low(limits.max_files), ..*limits };
+            let mut with_pending = room;
+            with_pending.add(pending);
+            let (mut left, deleted) = sweep(dir, leases, &target, with_pending)?;
+            left.add(pending);
+            *used = left;
+            let is_room = fits(left, room, limits.max_bytes, limits.max_files);
+            if is_room {
+                used.bytes += room.bytes;
+                used.files += room.files;
+            }
+            Ok((is_room, deleted))
+        })?
+    }
+
+    /// Deletes what no process leases until no more than the limits allow is left. Returns how many files went.
+    pub(crate) fn shrink(&self, limits: &Limits, dir: &CacheDir, leases: &Leases) -> io::Result<u64> {
+        self.change(|used| {
+            let (left, deleted) = sweep(dir, leases, limits, Amount::default())?;
+            *used = left;
+            Ok(deleted)
+        })?
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Amount) -> T) -> io::Result<T> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        while !try_lock(&file, 0, Lock::Exclusive)? {
+            pause(ASK_AGAIN_AFTER);
+        }
+        let result = (|| {
+            let mut bytes = [0; 16];
+            file.rewind()?;
+            let mut content = Vec::new();
+            file.read_to_end(&mut content)?;
+            if content.len() == bytes.len() {
+                bytes.copy_from_slice(&content);
+            }
+            let (first, last) = (u128::from_le_bytes(bytes) as u64, (u128::from_le_bytes(bytes) >> 64) as u64);
+            let before = Amount { bytes: first, files: last };
+            let mut used = before;
+            let result = change(&mut used);
+            if used != before || content.len() != bytes.len() {
+                file.rewind()?;
+                file.write_all(&(u128::from(used.bytes) | u128::from(used.files) << 64).to_le_bytes())?;
+            }
+            Ok(result)
+        })();
+        // OK because the lock ends with the file at the latest.
+        let _ = try_lock(&file, 0, Lock::None);
+        result
+    }
+}
+
+fn fits(used: Amount, more: Amount, max_bytes: u64, max_files: u64) -> bool {
+    used.bytes.saturating_add(more.bytes) <= max_bytes && used.files.saturating_add(more.files) <= max_files
+}
+
+fn amount(found: &[Found]) -> Amount {
+    Amount { bytes: found.iter().map(|(_, stamp)| stamp.len).sum(), files: found.len() as u64 }
+}
+
+/// Lists the directory, and deletes what no process leases until `room` fits into the limits. Returns what is left and
+/// how many files went.
+fn sweep(dir: &CacheDir, leases: &Leases, limits: &Limits, room: Amount) -> io::Result<(Amount, u64)> {
+    let found = dir.scan(|_| false)?;
+    let mut left = amount(&found);
+    if fits(left, room, limits.max_bytes, limits.max_files) {
+        return Ok((left, 0));
+    }
+    let now = SystemTime::now();
+    let mut oldest: BinaryHeap<Reverse<(SystemTime, u64)>> =
+        found.iter().zip(0..).map(|(found, i)| Reverse((dir.last_use(*found), i))).collect();
+    let mut deleted = 0;
+    while !fits(left, room, limits.max_bytes, limits.max_files)
+        && let Some(Reverse((last_use, i))) = oldest.pop()
+    {
+        if now.duration_since(last_use).is_ok_and(|age| age < limits.min_age) {
+            break;
+        }
+        // OK because the numbers were given out to the elements of the list.
+        let (key, stamp) = found[i as usize];
+        if leases.if_unused(key, || remove(&dir.path(key, stamp))).transpose()?.is_some() {
+            left.bytes -= stamp.len;
+            left.files -= 1;
+            deleted += 1;
+        }
+    }
+    Ok((left, deleted))
+}
+
+/// Waits on a thread that may block.
+pub(crate) fn pause(time: Duration) {
+    std::thread::park_timeout(time);
+}

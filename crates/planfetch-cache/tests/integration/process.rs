@@ -1,0 +1,373 @@
+//! Several processes on one directory, and processes that are killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use planfetch_cache::{CacheLimit, CacheSettings, DiskCache, EvictionMode, PrefetchGuard, PruneBackend, StoreSettings};
+use planfetch_testkit::{ACCESS_KEY, Fault, FaultRule, S3Server, SECRET_KEY};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+use crate::support::{content, objects, read, temp_files};
+
+const TASK: &str = "PLANFETCH_TEST_TASK";
+
+/// What a child process does.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Task {
+    dir: PathBuf,
+    endpoint: String,
+    settings: CacheSettings,
+    work: Work,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+enum Work {
+    /// Anything, for ever, as the seed says.
+    Random { seed: u64, objects: u64 },
+    /// Reads these objects in order, each `window` ahead, and evicts what is `window` behind.
+    Read { ids: Vec<u64>, window: usize },
+}
+
+fn len(id: u64) -> usize {
+    // From nothing to a few blocks of the disk, and now and then more than is kept in memory of one object.
+    if id.is_multiple_of(97) { 9 << 20 } else { (id * 7_919 % 40_000) as usize }
+}
+
+fn uri(id: u64) -> String {
+    format!("s3://data/{id}")
+}
+
+fn open(task: &Task) -> DiskCache {
+    let stores = StoreSettings {
+        endpoint: Some(task.endpoint.clone()),
+        access_key_id: Some(ACCESS_KEY.into()),
+        secret_access_key: Some(SECRET_KEY.into()),
+        ..StoreSettings::default()
+    };
+    DiskCache::builder(&task.dir).with_settings(task.settings.clone()).with_store_settings(stores).build().unwrap()
+}
+
+/// Not a test: what a child process runs.
+#[test]
+#[ignore = "the other tests start it, as a process of its own"]
+fn child() {
+    let task: Task = serde_json::from_str(&std::env::var(TASK).unwrap()).unwrap();
+    let cache = open(&task);
+    match task.work {
+        Work::Random { seed, objects } => at_random(&cache, seed, objects),
+        Work::Read { ids, window } => read_in_order(&cache, &ids, window),
+    }
+}
+
+fn at_random(cache: &DiskCache, seed: u64, objects: u64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut guards = Vec::new();
+    let mut files = Vec::new();
+    loop {
+        let id = rng.next_u64() % objects;
+        match rng.next_u32() % 8 {
+            0 | 1 => {
+                let ids = (0..rng.next_u64() % 10).map(|i| uri((id + i) % objects));
+                guards.extend(cache.prefetch_all(ids, (rng.next_u32() % 3) as i32).unwrap());
+            }
+            2 => PrefetchGuard::evict_all(guards.drain(..guards.len() / 2)),
+            3 => cache.invalidate(&uri(id)).unwrap(),
+            4 => files.clear(),
+            5 if 100 < len(id) => {
+                let file = cache.ensure_local_range(&uri(id), 10..90).unwrap();
+                assert!(read(&file) == content(id, len(id))[10..90], "seed {seed}: a part of {id} is wrong");
+            }
+            _ => {
+                let file = cache.ensure_local(&uri(id)).unwrap();
+                assert!(read(&file) == content(id, len(id)), "seed {seed}: {id} is wrong");
+                files.push(file);
+            }
+        }
+    }
+}
+
+fn read_in_order(cache: &DiskCache, ids: &[u64], window: usize) {
+    let mut guards: std::collections::VecDeque<PrefetchGuard> = std::collections::VecDeque::new();
+    let mut ahead = ids.iter();
+    guards.extend(ahead.by_ref().take(window).map(|id| cache.prefetch(&uri(*id)).unwrap()));
+    for (i, id) in ids.iter().enumerate() {
+        assert!(read(&cache.ensure_local(&uri(*id)).unwrap()) == content(*id, len(*id)), "{id} is wrong");
+        guards.extend(ahead.next().map(|id| cache.prefetch(&uri(*id)).unwrap()));
+        if window <= i {
+            guards.pop_front().unwrap().evict();
+        }
+    }
+    PrefetchGuard::evict_all(guards);
+}
+
+fn start(task: &Task) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "process::child", "--ignored", "--nocapture", "--test-threads=1"])
+        .env(TASK, serde_json::to_string(task).unwrap())
+        .env_remove("NEXTEST_EXECUTION_MODE")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits for a child that ends by itself.
+#[track_caller]
+fn succeed(child: Child) {
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Kills a child, which must not have ended by itself.
+fn kill(mut child: Child, seed: u64) {
+    let ended = child.try_wait().unwrap();
+    child.kill().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        ended.is_none(),
+        "seed {seed}: a child ended by itself: {}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn wait(time: Duration) {
+    let (_never, wait) = std::sync::mpsc::channel::<()>();
+    let _ = wait.recv_timeout(time);
+}
+
+fn serve(objects: u64) -> S3Server {
+    let server = S3Server::start_in_memory();
+    (0..objects).for_each(|id| server.put("data", &id.to_string(), &content(id, len(id))));
+    server
+}
+
+/// Damages files as a failing disk, or a careless user, does. Returns files that are not the cache's.
+fn damage(dir: &Path, rng: &mut ChaCha8Rng) -> Vec<PathBuf> {
+    let is_ours = |path: &PathBuf| !path.file_name().unwrap().to_str().unwrap().starts_with("foreign");
+    let files: Vec<PathBuf> = objects(dir.parent().unwrap()).into_iter().filter(is_ours).collect();
+    for path in &files {
+        let Ok(mut bytes) = fs::read(path) else { continue };
+        match rng.next_u32() % 20 {
+            0 => bytes.truncate(bytes.len() / 2),
+            1 if !bytes.is_empty() => {
+                let at = rng.next_u64() as usize % bytes.len();
+                bytes[at] ^= 1 << (rng.next_u32() % 8);
+            }
+            2 => {
+                fs::remove_file(path).unwrap();
+                continue;
+            }
+            _ => continue,
+        }
+        fs::write(path, bytes).unwrap();
+    }
+    let mut foreign = vec![dir.join(format!("foreign-{}", rng.next_u32()))];
+    foreign.extend(files.first().map(|path| path.with_file_name(format!("foreign-{}", rng.next_u32()))));
+    foreign.iter().for_each(|path| fs::write(path, b"mine").unwrap());
+    foreign
+}
+
+/// Kills processes at random moments, and looks at what they leave.
+fn restart(rounds: u64, first_seed: u64) {
+    const OBJECTS: u64 = 120;
+    let server = serve(OBJECTS);
+    server.inject(FaultRule::every(13, Fault::CutBody(5_000)));
+    server.inject(FaultRule::every(5, Fault::Latency(Duration::from_millis(5))));
+    for backend in [PruneBackend::Meta, PruneBackend::Scan] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut foreign: Vec<PathBuf> = Vec::new();
+        let dir = folder.path().join("cache");
+        for round in 0..rounds / 2 {
+            let seed = first_seed + round;
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mode = [EvictionMode::Window, EvictionMode::Pressure][rng.next_u32() as usize % 2];
+            let limit = 300_000 + rng.next_u64() % 30_000_000;
+            let settings = CacheSettings {
+                eviction: mode,
+                prune_backend: backend,
+                limit: CacheLimit::TotalSize(limit),
+                write_concurrency: 1 + rng.next_u32() as usize % 3,
+                download_concurrency: 1 + rng.next_u32() as usize % 16,
+                initial_backoff: Duration::from_millis(5),
+                ..CacheSettings::default()
+            };
+            println!("{backend:?}, seed {seed}: {mode}, limit {limit}");
+            let task = |n: u64| Task {
+                dir: dir.clone(),
+                endpoint: server.endpoint(),
+                settings: settings.clone(),
+                work: Work::Random { seed: seed * 10 + n, objects: OBJECTS },
+            };
+            let processes = if backend == PruneBackend::Scan { 1 + rng.next_u64() % 3 } else { 1 };
+            let children: Vec<Child> = (0..processes).map(|n| start(&task(n))).collect();
+            wait(Duration::from_millis(20 + rng.next_u64() % 300));
+            children.into_iter().for_each(|child| kill(child, seed));
+            foreign.extend(dir.is_dir().then(|| damage(&dir, &mut rng)).into_iter().flatten());
+
+            let cache = open(&task(9));
+            assert_eq!(temp_files(folder.path()), Vec::<PathBuf>::new(), "seed {seed}");
+            for i in 0..20 {
+                let id = (seed * 31 + i * 7) % OBJECTS;
+                let file = cache.ensure_local(&uri(id)).unwrap();
+                assert!(read(&file) == content(id, len(id)), "seed {seed}: {id} is wrong");
+            }
+            let ours = objects(folder.path()).into_iter().filter(|path| !foreign.contains(path));
+            let bytes: u64 = ours.filter_map(|path| path.metadata().ok()).map(|metadata| metadata.len()).sum();
+            assert!(bytes <= limit, "seed {seed}: {bytes} bytes of {limit}");
+            assert!(foreign.iter().all(|path| fs::read(path).unwrap() == b"mine"), "seed {seed}: a foreign file");
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_killed_processes_leave_is_taken_up_again() {
+    restart(40, 1);
+}
+
+/// The same for longer: `cargo nextest run --run-ignored only -E 'test(many_kills)'`.
+#[test]
+#[ignore = "takes minutes"]
+fn many_kills() {
+    restart(500, 1_000);
+}
+
+fn shared_settings(limit: u64) -> CacheSettings {
+    CacheSettings {
+        prune_backend: PruneBackend::Scan,
+        limit: CacheLimit::TotalSize(limit),
+        initial_backoff: Duration::from_millis(5),
+        ..CacheSettings::default()
+    }
+}
+
+#[test]
+fn processes_that_share_a_directory_download_each_object_once() {
+    for processes in [2_u64, 8] {
+        let (folder, server) = (tempfile::tempdir().unwrap(), serve(96));
+        server.inject(FaultRule::always(Fault::Latency(Duration::from_millis(10))));
+        let children: Vec<Child> = (0..processes)
+            .map(|n| {
+                // All of them want everything, each beginning elsewhere.
+                let ids = (0..96).map(|i| (i + n * 17) % 96).collect();
+                start(&Task {
+                    dir: folder.path().join("cache"),
+                    endpoint: server.endpoint(),
+                    settings: CacheSettings { eviction: EvictionMode::Pressure, ..shared_settings(1 << 40) },
+                    // Nothing is evicted: the window is as wide as the data.
+                    work: Work::Read { ids, window: 96 },
+                })
+            })
+            .collect();
+        children.into_iter().for_each(succeed);
+        let counts = server.counts();
+        let twice: Vec<_> = counts.by_path.iter().filter(|(_, n)| 1 < **n).collect();
+        // Who ends first may delete what another has not asked for yet; while it stays, nothing is fetched twice.
+        assert!(
+            counts.requests <= 96 + 96 * (processes - 1) / 4,
+            "{processes} processes: {} requests, {twice:?}",
+            counts.requests
+        );
+    }
+}
+
+#[test]
+fn jobs_with_different_windows_leave_each_others_files_alone() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), serve(90));
+    let task = |ids: Vec<u64>, window| Task {
+        dir: folder.path().join("cache"),
+        endpoint: server.endpoint(),
+        settings: shared_settings(1 << 40),
+        work: Work::Read { ids, window },
+    };
+    let own = open(&task(Vec::new(), 0));
+    let held: Vec<_> = (1..40).map(|id| (id, own.prefetch(&uri(id)).unwrap())).collect();
+    let paths: Vec<_> = held.iter().map(|(id, _)| own.ensure_local(&uri(*id)).unwrap().path().unwrap()).collect();
+    let children = [task((1..90).collect(), 5), task((1..90).rev().collect(), 11)].map(|task| start(&task));
+    children.into_iter().for_each(succeed);
+    assert!(paths.iter().all(|path| path.exists()), "what this process holds was deleted by another");
+    assert!((1..40).all(|id| server.counts().by_path[&format!("/data/{id}")] == 1));
+    drop(paths);
+    PrefetchGuard::evict_all(held.into_iter().map(|(_, guard)| guard));
+    crate::support::eventually("the last one deletes", || objects(folder.path()).is_empty());
+}
+
+#[test]
+fn a_limit_holds_for_all_processes_together() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), serve(96));
+    let limit = 400_000;
+    let tasks = (0..4_u64).map(|n| Task {
+        dir: folder.path().join("cache"),
+        endpoint: server.endpoint(),
+        settings: CacheSettings { eviction: EvictionMode::Pressure, ..shared_settings(limit) },
+        work: Work::Read { ids: (0..300).map(|i| 1 + (i * 5 + n * 31) % 95).collect(), window: 4 },
+    });
+    let children: Vec<Child> = tasks.map(|task| start(&task)).collect();
+    let watcher = std::thread::spawn({
+        let folder = folder.path().to_path_buf();
+        move || {
+            let mut most = 0;
+            for _ in 0..300 {
+                if folder.join("cache/objects").is_dir() {
+                    let files = objects(&folder);
+                    most = most.max(files.iter().filter_map(|path| path.metadata().ok()).map(|file| file.len()).sum());
+                }
+                wait(Duration::from_millis(3));
+            }
+            most
+        }
+    });
+    children.into_iter().for_each(succeed);
+    let most: u64 = watcher.join().unwrap();
+    // One object for each process may be between counted and listed.
+    assert!(0 < most && most <= limit + 4 * 40_000, "{most} bytes of {limit}");
+}
+
+#[test]
+fn a_claim_of_a_process_that_was_killed_is_no_claim() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), serve(3));
+    server.inject(FaultRule::first(1, Fault::StallBody(10)));
+    let task = Task {
+        dir: folder.path().join("cache"),
+        endpoint: server.endpoint(),
+        settings: CacheSettings { progress_timeout: Duration::from_secs(600), ..shared_settings(1 << 40) },
+        work: Work::Read { ids: vec![1], window: 1 },
+    };
+    let child = start(&task);
+    crate::support::eventually("the download hangs", || server.counts().requests == 1);
+    let cache = open(&task);
+    let (answer, answered) = std::sync::mpsc::channel();
+    cache.ensure_local_then(&uri(1), move |file| answer.send(file.map(|file| read(&file))).unwrap());
+    assert!(answered.recv_timeout(Duration::from_millis(300)).is_err(), "it was not waited for");
+    kill(child, 0);
+    let bytes = answered.recv_timeout(Duration::from_secs(5)).expect("an answer").unwrap();
+    assert_eq!(bytes, content(1, len(1)));
+}
+
+#[test]
+fn a_directory_is_shared_by_those_who_say_so_and_by_nobody_else() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), serve(1));
+    let builder = |backend| {
+        let settings = CacheSettings { prune_backend: backend, ..CacheSettings::default() };
+        DiskCache::builder(folder.path().join("cache"))
+            .with_settings(settings)
+            .with_store_settings(crate::support::credentials(&server))
+    };
+    let first = builder(PruneBackend::Scan).build().unwrap();
+    let second = builder(PruneBackend::Scan).build().unwrap();
+    let error = builder(PruneBackend::Meta).build().unwrap_err();
+    assert!(error.to_string().contains("set the prune backend to scan in all processes"), "{error}");
+    drop((first, second));
+    let alone = builder(PruneBackend::Meta).build().unwrap();
+    assert!(builder(PruneBackend::Scan).build().is_err());
+    drop(alone);
+}
