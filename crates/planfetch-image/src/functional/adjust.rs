@@ -52,53 +52,48 @@ pub fn adjust_hue(image: &mut DecodedImage, shift: f64) {
     if image.color() == ColorMode::Gray {
         return;
     }
-    let shift = shift.rem_euclid(1.0) as f32;
+    let sixths = 6.0 * shift.rem_euclid(1.0) as f32;
     for pixel in image.pixels_mut().chunks_exact_mut(3) {
-        let [h, s, v] = rgb_to_hsv([pixel[0], pixel[1], pixel[2]].map(|value| f32::from(value) / 255.0));
-        let mut turned = h + shift;
-        if 1.0 <= turned {
-            turned -= 1.0;
-        }
-        for (value, new) in pixel.iter_mut().zip(hsv_to_rgb([turned, s, v])) {
-            // As torchvision scales floats to bytes.
-            *value = (new * (256.0 - 1e-3)) as u8;
-        }
+        pixel.copy_from_slice(&turn_hue([pixel[0], pixel[1], pixel[2]], sixths));
     }
 }
 
-fn rgb_to_hsv([r, g, b]: [f32; 3]) -> [f32; 3] {
+/// Turns the hue of a pixel by so many sixths of a circle, in 0..6: to HSV and back, with what cancels left out.
+fn turn_hue([r, g, b]: [u8; 3], sixths: f32) -> [u8; 3] {
     let (max, min) = (r.max(g).max(b), r.min(g).min(b));
-    let chroma = max - min;
-    if chroma == 0.0 {
-        return [0.0, 0.0, max];
+    if max == min {
+        return [r, g, b];
     }
-    let [rc, gc, bc] = [r, g, b].map(|value| (max - value) / chroma);
-    let sixth = if r == max {
-        bc - gc
-    } else if g == max {
-        2.0 + rc - bc
+    let [r, g, b] = [r, g, b].map(f32::from);
+    let (high, chroma) = (f32::from(max), f32::from(max - min));
+    let own = if r == high {
+        (g - b) / chroma
+    } else if g == high {
+        2.0 + (b - r) / chroma
     } else {
-        4.0 + gc - rc
+        4.0 + (r - g) / chroma
     };
-    let h = sixth / 6.0 + 1.0;
-    [if 1.0 <= h { h - 1.0 } else { h }, chroma / max, max]
-}
-
-fn hsv_to_rgb([h, s, v]: [f32; 3]) -> [f32; 3] {
-    let sector = (h * 6.0).floor();
-    let f = h * 6.0 - sector;
-    let p = (v * (1.0 - s)).clamp(0.0, 1.0);
-    let q = (v * (1.0 - s * f)).clamp(0.0, 1.0);
-    let t = (v * (1.0 - s * (1.0 - f))).clamp(0.0, 1.0);
-    match sector as i32 {
-        0 => [v, t, p],
-        1 => [q, v, p],
-        2 => [p, v, t],
-        3 => [p, q, v],
-        4 => [t, p, v],
-        5 => [v, p, q],
-        // A hue of 1 is one of 0.
-        _ => [v, t, p],
+    // In -1..11 before, in 0..6 behind.
+    let mut hue = own + sixths;
+    if hue < 0.0 {
+        hue += 6.0;
+    } else if 6.0 <= hue {
+        hue -= 6.0;
+    }
+    // OK because a conversion from a float to an integer cuts off the fraction. Bytes as torchvision scales them.
+    let sector = hue as u8;
+    let part = chroma * (hue - f32::from(sector));
+    let byte = |value: f32| (value * ((256.0 - 1e-3) / 255.0)) as u8;
+    let (falling, rising) = (byte(high - part), byte(high - (chroma - part)));
+    match sector {
+        0 => [max, rising, min],
+        1 => [falling, max, min],
+        2 => [min, max, rising],
+        3 => [min, falling, max],
+        4 => [rising, min, max],
+        5 => [max, min, falling],
+        // A hue that was rounded to a full circle.
+        _ => [max, min, min],
     }
 }
 
