@@ -48,6 +48,14 @@ impl Pixels {
         Self { bytes, len }
     }
 
+    /// Returns memory of `len` zeros, for a decoder: some leave parts of a damaged image unwritten, which must not show
+    /// what was there before.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let mut pixels = Self::uninit(len);
+        pixels.fill(0);
+        pixels
+    }
+
     pub(crate) fn into_vec(mut self) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.truncate(self.len);

@@ -105,3 +105,33 @@ fn every_file_cut_anywhere_is_an_error_or_the_whole_image() {
         }
     }
 }
+
+/// A decoder may take a damaged file for whole and write only some of its pixels; fuzzing found one.
+#[test]
+fn no_image_shows_what_lay_in_memory_before() {
+    let twice = |bytes: &[u8], what: &str| {
+        let decode_over = |value: u8| {
+            // Dropped, so that its memory is what the decoder gets.
+            drop(DecodedImage::new(vec![value; 1 << 20], 1 << 10, 1 << 10, ColorMode::Gray));
+            decode(bytes, &DecodeSettings { max_pixels: 1 << 20, ..DecodeSettings::default() }).ok()
+        };
+        assert!(decode_over(0x55) == decode_over(0xaa), "{what} depends on the image before");
+    };
+    let found = std::fs::read(folder().with_file_name("unwritten.jpg")).unwrap();
+    assert!(decode(&found, &settings(ColorMode::Rgb)).is_ok(), "it is no example any more");
+    twice(&found, "unwritten.jpg");
+    let mut state = 1_u32;
+    let mut random = |n: usize| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as usize % n
+    };
+    for entry in entries() {
+        let Entry::Image { file, .. } = entry else { continue };
+        let bytes = std::fs::read(folder().join(&file)).unwrap();
+        for _ in 0..10 {
+            let mut damaged = bytes.clone();
+            (0..3).for_each(|_| damaged[random(bytes.len())] = random(256) as u8);
+            twice(&damaged, &file);
+        }
+    }
+}

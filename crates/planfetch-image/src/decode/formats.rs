@@ -25,7 +25,7 @@ pub(super) fn decode(bytes: &[u8], format: ImageFormat, settings: &DecodeSetting
     };
     let failed = |problem: String| ImageError::Decode { format: name, problem: problem.trim().into() };
     if format == ImageFormat::WebP && !is_whole_riff(bytes) {
-        return Err(failed("it is cut short: its header says that it is longer".into()));
+        return Err(failed("it is cut short: it or a part of it says that it is longer".into()));
     }
     let reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut decoder = reader.into_decoder().map_err(|error| failed(error.to_string()))?;
@@ -38,7 +38,7 @@ pub(super) fn decode(bytes: &[u8], format: ImageFormat, settings: &DecodeSetting
     let color_type = decoder.color_type();
     let len = usize::try_from(decoder.total_bytes()).map_err(|_| failed("it does not fit in memory".into()))?;
     let layout = Layout::of(color_type).ok_or_else(|| failed(format!("pixels of {color_type:?} are not supported")))?;
-    let mut samples = Pixels::uninit(len);
+    let mut samples = Pixels::zeroed(len);
     decoder.read_image(&mut samples).map_err(|error| failed(error.to_string()))?;
     let pixels = layout.convert(samples, settings);
     let image = DecodedImage::from_pixels(pixels, height as usize, width as usize, settings.color)
@@ -46,13 +46,25 @@ pub(super) fn decode(bytes: &[u8], format: ImageFormat, settings: &DecodeSetting
     Ok(if settings.apply_orientation { turn(image, orientation) } else { image })
 }
 
-/// Returns whether a RIFF file is as long as it says. The decoder does not look at what lies behind the pixels, where the
-/// orientation may be.
+/// Returns whether a RIFF file and each of its chunks are as long as they say. The decoder takes memory for a chunk of
+/// metadata before it looks, and takes a file for whole that lacks the chunks behind its pixels.
 fn is_whole_riff(bytes: &[u8]) -> bool {
-    match bytes.get(4..8) {
-        Some(&[a, b, c, d]) => 8 + u64::from(u32::from_le_bytes([a, b, c, d])) <= bytes.len() as u64,
-        _ => false,
+    let len_at = |at: usize| {
+        let len = bytes.get(at..at + 4)?;
+        Some(u32::from_le_bytes([len[0], len[1], len[2], len[3]]) as usize)
+    };
+    let Some(end) = len_at(4).and_then(|len| len.checked_add(8)).filter(|&end| end <= bytes.len()) else {
+        return false;
+    };
+    let mut at = 12;
+    while at + 8 <= end {
+        // The byte that fills up a chunk of odd length may be missing at the end.
+        match len_at(at + 4).and_then(|len| len.checked_add(at + 8)) {
+            Some(chunk_end) if chunk_end <= end => at = chunk_end + chunk_end % 2,
+            _ => return false,
+        }
     }
+    true
 }
 
 /// How the samples of a pixel lie in memory.

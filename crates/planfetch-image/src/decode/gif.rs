@@ -29,7 +29,7 @@ pub(super) fn decode(bytes: &[u8], settings: &DecodeSettings) -> Result<DecodedI
     let (frame_width, frame_height) = (usize::from(frame.width), usize::from(frame.height));
     let transparent = frame.transparent;
     check_size(frame_width as u64, frame_height as u64, settings)?;
-    let mut indices = Pixels::uninit(frame_width * frame_height);
+    let mut indices = Pixels::zeroed(frame_width * frame_height);
     decoder.read_into_buffer(&mut indices).map_err(|error| failed(error.to_string()))?;
 
     let palette = decoder.palette().map_err(|error| failed(error.to_string()))?;

@@ -52,7 +52,7 @@ pub(super) fn decode(
         decoder.set_options(options.jpeg_set_out_colorspace(ColorSpace::Luma));
     }
     let len = decoder.output_buffer_size().ok_or_else(|| failed("it has no frame header"))?;
-    let mut pixels = Pixels::uninit(len);
+    let mut pixels = Pixels::zeroed(len);
     decoder.decode_into(&mut pixels).map_err(failed)?;
     if settings.color == ColorMode::Gray && !is_luma {
         pixels = luma_of(&pixels);

@@ -52,6 +52,7 @@ pub(super) fn decode(
     decompressor.set_scan_limit(MAX_SCANS).map_err(failed)?;
     decompressor.set_scaling_factor(factor).map_err(failed)?;
     let mut image = DecodedImage::uninit(factor.scale(stored[0]), factor.scale(stored[1]), color);
+    image.pixels_mut().fill(0);
     let format = match color {
         ColorMode::Rgb => PixelFormat::RGB,
         ColorMode::Gray => PixelFormat::GRAY,

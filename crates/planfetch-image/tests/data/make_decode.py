@@ -184,6 +184,10 @@ def webps():
     animated = encoded(frames[0], "WEBP", save_all=True, append_images=frames[1:], lossless=True)
     save("animated.webp", animated, 0.0, "first frame")
     lossy = encoded(PICTURE, "WEBP", quality=90)
+    exif = encoded(PICTURE, "WEBP", lossless=True, exif=orientation(8))
+    at = exif.index(b"EXIF", 40) + 4
+    huge = exif[:at] + struct.pack("<I", 0xF0000000) + exif[at + 4 :]
+    bad("exif-bomb.webp", huge, "claims 4 GB of EXIF", "WebP file can't be decoded: it is cut short")
     bad("cut.webp", lossy[: len(lossy) // 2], "WebP cut short", "WebP")
 
 
