@@ -75,7 +75,7 @@ mod tests {
         for (i, slot) in collate.slots(&mut buffer, 4).into_iter().enumerate() {
             let pixels = (0..5 * 7 * 3).map(|j| (i * 50 + j * 3) as u8).collect();
             let image = DecodedImage::new(pixels, 5, 7, ColorMode::Rgb).unwrap();
-            collate.put(ImageSample { image, label: i as i64 * 10 }, slot).unwrap();
+            collate.put(ImageSample::new(image, i as i64 * 10), slot).unwrap();
         }
         let batch = collate.finish(buffer);
         let (images, labels) = batch.to_tensors(&Device::flex());
