@@ -161,7 +161,7 @@ fn decode_all(files: &[Vec<u8>], images: &ImageSettings, options: &Options) -> R
                     for (i, slot) in collate.slots(buffer, len).into_iter().enumerate() {
                         let image = decode(&files[(first + i) % files.len()], &images.decode)?;
                         let image = resize(image, images.height, images.width)?;
-                        collate.put(ImageSample { image, label: 0 }, slot)?;
+                        collate.put(ImageSample::new(image, 0), slot)?;
                     }
                     Ok(0 < len)
                 };

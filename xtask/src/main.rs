@@ -29,6 +29,7 @@ const FEATURES: &[(&str, &[&str])] = &[
     ("planfetch", &["--all-features"]),
     ("planfetch-cache", &["--no-default-features"]),
     ("planfetch-cache", &["--all-features"]),
+    ("planfetch-loader", &["--all-features"]),
     ("planfetch-index", &["--no-default-features"]),
     ("planfetch-index", &["--features", "arrow,object_store"]),
     ("planfetch-plan", &["--all-features"]),
@@ -39,6 +40,7 @@ const FEATURE_TESTS: &[(&str, &str, &[&str])] = &[
     ("planfetch-plan", "serde", &["--lib", "--tests"]),
     ("planfetch-index", "arrow,object_store", &["--lib", "--tests"]),
     ("planfetch-cache", "http,mmap", &["--test", "features"]),
+    ("planfetch-loader", "metrics,indicatif", &["--test", "export"]),
 ];
 
 fn main() -> ExitCode {

@@ -27,6 +27,10 @@ pub(crate) struct Stores {
     registered: BTreeMap<String, Arc<dyn ObjectStore>>,
     #[cfg(feature = "aws")]
     s3: s3::S3Config,
+    #[cfg(feature = "gcp")]
+    gcs: cloud::GcsConfig,
+    #[cfg(feature = "azure")]
+    azure: cloud::AzureConfig,
     #[cfg(feature = "http")]
     allow_http: bool,
     opened: Mutex<BTreeMap<String, Arc<AsyncMutex<Slot>>>>,
@@ -103,6 +107,10 @@ impl Stores {
             registered,
             #[cfg(feature = "aws")]
             s3: s3::S3Config::new(settings, std::env::vars_os()),
+            #[cfg(feature = "gcp")]
+            gcs: cloud::GcsConfig::from_env(),
+            #[cfg(feature = "azure")]
+            azure: cloud::AzureConfig::from_env(),
             #[cfg(feature = "http")]
             allow_http: settings.allow_http,
             opened: Mutex::default(),
@@ -110,14 +118,20 @@ impl Stores {
         }
     }
 
-    /// Returns what tells two stores apart that share a URI: the endpoint. Registered stores are told apart by URL.
+    /// Returns what tells two stores apart that share a URI: the endpoint, the account. Registered stores are told apart by URL.
     pub(crate) fn scope(&self, uri: &ObjectUri<'_>) -> &str {
-        #[cfg(feature = "aws")]
-        if uri.scheme == "s3" && !self.registered.contains_key(uri.store_url) {
-            return self.s3.endpoint().unwrap_or_default();
+        if self.registered.contains_key(uri.store_url) {
+            return "";
         }
-        let _ = uri;
-        ""
+        match uri.scheme {
+            #[cfg(feature = "aws")]
+            "s3" => self.s3.endpoint().unwrap_or_default(),
+            #[cfg(feature = "gcp")]
+            "gs" => self.gcs.scope(),
+            #[cfg(feature = "azure")]
+            "az" => self.azure.scope(),
+            _ => "",
+        }
     }
 
     /// Says whether the URI's scheme can be served, before anything is queued.
@@ -199,9 +213,9 @@ impl Stores {
             #[cfg(feature = "aws")]
             "s3" => self.s3.open(uri).await,
             #[cfg(feature = "gcp")]
-            "gs" => cloud::open_gcs(uri),
+            "gs" => self.gcs.open(uri),
             #[cfg(feature = "azure")]
-            "az" => cloud::open_azure(uri),
+            "az" => self.azure.open(uri),
             #[cfg(feature = "http")]
             "http" | "https" => cloud::open_http(uri, self.allow_http),
             _ => Ok(Arc::new(LocalFileSystem::new())),

@@ -1,6 +1,7 @@
-//! The `planfetch` program: measures how fast a data set loads, before a GPU is paid for.
+//! The `planfetch` program: measures how fast a data set loads, and shows what comes out, before a GPU is paid for.
 
 mod options;
+mod preview;
 mod speedtest;
 mod summary;
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
 
 fn run(options: Options) -> Result<(), BoxError> {
     match options.command {
+        Command::Preview(options) => preview::run(&options),
         Command::Speedtest(options) => speedtest::run(&options),
     }
 }

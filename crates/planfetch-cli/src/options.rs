@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::preview::PreviewOptions;
+
 /// Loads training data from object stores as if it lay in memory
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
@@ -17,6 +19,8 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a picture of a batch, after augmentation, with labels
+    Preview(PreviewOptions),
     /// Load a data set as a training loop would, without a model, and measure
     Speedtest(SpeedtestOptions),
 }

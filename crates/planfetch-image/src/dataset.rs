@@ -1,35 +1,57 @@
 //! A data set of images.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use planfetch_index::SampleIndex;
+use planfetch_loader::rand_chacha::rand_core::Rng;
 use planfetch_loader::{BoxError, Dataset, ObjectUris, SampleContext};
 use planfetch_plan::SampleId;
 
-use crate::decode::{DecodedImage, decode};
+use crate::decode::{check_file_len, decode_for};
 use crate::error::ImageError;
-use crate::resize::resize;
-use crate::settings::ImageSettings;
+use crate::image::DecodedImage;
+use crate::settings::{ImageSettings, setting};
+use crate::transform::Compose;
 
 thread_local! {
     /// The bytes of the file that is being decoded.
     static FILE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// One image for each row of an index, decoded and resized as the settings say.
+/// A file buffer with more bytes is not kept for the next file.
+const MAX_KEPT_BYTES: usize = 64 << 20;
+
+/// One image for each row of an index, decoded and transformed as the settings say.
 #[derive(Clone, Debug)]
 pub struct ImageDataset {
     index: SampleIndex,
     settings: ImageSettings,
+    /// What the settings' transforms stand for.
+    transforms: Compose,
+    weights: Option<Arc<[f32]>>,
 }
 
 /// An image with its label.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ImageSample {
-    /// The image.
+    /// The image, transformed.
     pub image: DecodedImage,
     /// The label: the number of its class.
     pub label: i64,
+    /// How much the sample counts in the loss.
+    pub weight: f32,
+    /// A random number of the sample's own generator, for what is done with its batch.
+    pub seed: u64,
+}
+
+impl ImageSample {
+    /// Makes a sample of weight 1 and seed 0.
+    #[must_use]
+    pub fn new(image: DecodedImage, label: i64) -> Self {
+        Self { image, label, weight: 1.0, seed: 0 }
+    }
 }
 
 impl ImageDataset {
@@ -40,13 +62,35 @@ impl ImageDataset {
     /// [`ImageError::Setting`] when a setting is out of its range.
     pub fn new(index: SampleIndex, settings: ImageSettings) -> Result<Self, ImageError> {
         settings.validate()?;
-        Ok(Self { index, settings })
+        let transforms = settings.pipeline();
+        Ok(Self { index, settings, transforms, weights: None })
+    }
+
+    /// Gives each sample the weight of its row, which comes into the batch. Without it every weight is 1.
+    ///
+    /// # Errors
+    ///
+    /// [`ImageError::Setting`] when there are more or fewer weights than samples.
+    pub fn with_weights(mut self, weights: impl Into<Arc<[f32]>>) -> Result<Self, ImageError> {
+        let weights = weights.into();
+        if weights.len() as u64 != self.index.len() {
+            let value = format!("a list of {} for {} samples", weights.len(), self.index.len());
+            return Err(setting("weights", value, "there must be one for each sample"));
+        }
+        self.weights = Some(weights);
+        Ok(self)
     }
 
     /// Returns the index.
     #[must_use]
     pub fn index(&self) -> &SampleIndex {
         &self.index
+    }
+
+    /// Returns the settings.
+    #[must_use]
+    pub fn settings(&self) -> &ImageSettings {
+        &self.settings
     }
 }
 
@@ -65,17 +109,20 @@ impl Dataset for ImageDataset {
 
     fn get(&self, ctx: &mut SampleContext<'_>) -> Result<ImageSample, BoxError> {
         let file = ctx.file().ok_or("an image needs a local file")?;
+        check_file_len(file.len(), &self.settings.decode)?;
         // Taken out and not borrowed: a library that is called here may run another sample on this thread.
         let mut bytes = FILE.take();
-        let image = file
-            .read_into(&mut bytes)
-            .map_err(BoxError::from)
-            .and_then(|()| decode(&bytes, &self.settings.decode).map_err(BoxError::from));
-        FILE.set(bytes);
-        let image = image?;
-        let image = resize(image, self.settings.height, self.settings.width)?;
-        let label = self.index.label(ctx.id().index()).ok_or("the sample has no label")?;
-        Ok(ImageSample { image, label: i64::from(label) })
+        let image = file.read_into(&mut bytes).map_err(BoxError::from).and_then(|()| {
+            decode_for(&bytes, &self.settings.decode, self.transforms.first_resize()).map_err(BoxError::from)
+        });
+        if bytes.capacity() <= MAX_KEPT_BYTES {
+            FILE.set(bytes);
+        }
+        let image = self.transforms.apply(image?, ctx.rng())?;
+        let row = ctx.id().index();
+        let label = i64::from(self.index.label(row).ok_or("the sample has no label")?);
+        let weight = self.weights.as_ref().and_then(|weights| weights.get(row)).copied().unwrap_or(1.0);
+        Ok(ImageSample { image, label, weight, seed: ctx.rng().next_u64() })
     }
 }
 

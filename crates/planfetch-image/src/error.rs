@@ -9,8 +9,8 @@ pub enum ImageError {
     /// There are no bytes.
     #[error("the file is empty")]
     Empty,
-    /// The bytes are not those of a JPEG or PNG file.
-    #[error("this is no JPEG or PNG file; it begins with {beginning}")]
+    /// The bytes are not those of a file in a format that is read.
+    #[error("this is no JPEG, PNG, WebP, GIF, BMP or TIFF file; it begins with {beginning}")]
     Format {
         /// The first bytes, as text where they are text.
         beginning: String,
@@ -27,10 +27,18 @@ pub enum ImageError {
         /// The largest number of pixels that the settings allow.
         max_pixels: u64,
     },
+    /// The file has more bytes than are allowed.
+    #[error("the file has {len} bytes, but may have {max_file_bytes}; raise max_file_bytes if it is meant to")]
+    FileSize {
+        /// The bytes of the file.
+        len: u64,
+        /// The most bytes that the settings allow.
+        max_file_bytes: u64,
+    },
     /// The file is damaged, cut short, or of a kind that is not supported.
     #[error("the {format} file can't be decoded: {problem}")]
     Decode {
-        /// `JPEG` or `PNG`.
+        /// `JPEG`, `PNG`, `WebP`, `GIF`, `BMP` or `TIFF`.
         format: &'static str,
         /// What the decoder says.
         problem: String,
@@ -54,6 +62,34 @@ pub enum ImageError {
         value: String,
         /// What is allowed.
         range: &'static str,
+    },
+    /// A transform can't be applied to an image.
+    #[error("{transform} can't be applied to an image of {height} x {width} pixels: {problem}")]
+    Transform {
+        /// The transform.
+        transform: &'static str,
+        /// The height of the image, in pixels.
+        height: usize,
+        /// The width of the image, in pixels.
+        width: usize,
+        /// Why not, and what to do.
+        problem: String,
+    },
+    /// A label is not below the number of classes of a batch transform.
+    #[error("the label is {label}, but num_classes of the batch transforms is {num_classes}")]
+    Label {
+        /// The label.
+        label: i64,
+        /// The number of classes.
+        num_classes: usize,
+    },
+    /// A picture can't be written.
+    #[error("can't write {path}: {problem}")]
+    Write {
+        /// The path of the file.
+        path: String,
+        /// What went wrong.
+        problem: String,
     },
     /// Resizing failed.
     #[error("can't resize from {from:?} to {to:?} (height, width): {problem}")]

@@ -62,7 +62,9 @@
 //! | feature | default | what it brings |
 //! | --- | --- | --- |
 //! | `aws` | yes | `s3://`, through reqwest and rustls |
-//! | `image` | yes | decoding, resizing and collating of JPEG and PNG, in Rust |
+//! | `gcp`, `azure`, `http` | no | `gs://`, `az://`, and web servers |
+//! | `mmap` | no | maps of local files |
+//! | `image` | yes | decoding, augmenting and collating of JPEG, PNG, WebP, GIF, BMP and TIFF, in Rust |
 //! | `arrow` | no | indexes from Parquet files and Arrow record batches; the arrow crates take minutes to build |
 //! | `listing` | no | indexes from listings of buckets |
 //! | `indicatif` | no | a progress bar for training loops |

@@ -14,7 +14,10 @@ pub use crate::load_index::load_index;
 pub use planfetch_cache::{CacheError, CacheSettings, DiskCache, LocalFile, StoreSettings};
 #[cfg(feature = "image")]
 pub use planfetch_image::{
-    ColorMode, DecodeSettings, IMAGENET_MEAN, IMAGENET_STD, ImageBatch, ImageCollate, ImageDataset, ImageSettings,
+    BatchTransform, CenterCrop, ColorJitter, ColorMode, Compose, DecodeSettings, IMAGENET_MEAN, IMAGENET_STD,
+    ImageBatch, ImageCollate, ImageDataset, ImageSettings, Layout, RandAugment, RandomCrop, RandomErasing,
+    RandomGrayscale, RandomHorizontalFlip, RandomResizedCrop, RandomRotation, RandomVerticalFlip, Resize, Size,
+    TrivialAugmentWide,
 };
 pub use planfetch_index::{
     CsvSettings, FolderSettings, IndexBuilder, IndexError, LabelKind, SampleIndex, SplitBy, load_index_csv,

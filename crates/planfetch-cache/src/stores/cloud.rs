@@ -67,27 +67,80 @@ fn opened<S: ObjectStore>(
     }
 }
 
-/// Opens a bucket of Google Cloud Storage, as the variables `GOOGLE_*` say.
+/// How any bucket of Google Cloud Storage is opened: as the variables `GOOGLE_*` say.
 #[cfg(feature = "gcp")]
-pub(super) fn open_gcs(uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
-    let builder = object_store::gcp::GoogleCloudStorageBuilder::from_env()
-        .with_bucket_name(uri.store_url.trim_start_matches("gs://"))
-        .with_client_options(without_timeout(ClientOptions::new()))
-        .with_http_connector(ObservingConnector)
-        .with_retry(no_retries());
-    opened(uri, builder.build())
+pub(super) struct GcsConfig {
+    builder: object_store::gcp::GoogleCloudStorageBuilder,
+    scope: String,
 }
 
-/// Opens a container of Azure Blob Storage, as the variables `AZURE_*` say.
+#[cfg(feature = "gcp")]
+impl GcsConfig {
+    pub(super) fn from_env() -> Self {
+        let builder = object_store::gcp::GoogleCloudStorageBuilder::from_env();
+        let scope = builder.get_config_value(&object_store::gcp::GoogleConfigKey::BaseUrl).unwrap_or_default();
+        Self { builder, scope }
+    }
+
+    /// Returns what tells buckets of one name apart: the server.
+    pub(super) fn scope(&self) -> &str {
+        &self.scope
+    }
+
+    pub(super) fn open(&self, uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
+        let builder = self.builder.clone().with_bucket_name(uri.store_url.trim_start_matches("gs://"));
+        let client = without_timeout(ClientOptions::new());
+        let builder = builder.with_client_options(client).with_http_connector(ObservingConnector);
+        opened(uri, builder.with_retry(no_retries()).build())
+    }
+}
+
+#[cfg(feature = "gcp")]
+impl std::fmt::Debug for GcsConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The builder holds keys.
+        f.debug_struct("GcsConfig").field("scope", &self.scope).finish_non_exhaustive()
+    }
+}
+
+/// How any container of Azure Blob Storage is opened: as the variables `AZURE_*` say.
 #[cfg(feature = "azure")]
-pub(super) fn open_azure(uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
-    let is_emulator = std::env::var("AZURE_STORAGE_USE_EMULATOR").is_ok_and(|value| value == "true" || value == "1");
-    let builder = object_store::azure::MicrosoftAzureBuilder::from_env()
-        .with_container_name(uri.store_url.trim_start_matches("az://"))
-        .with_client_options(without_timeout(ClientOptions::new()).with_allow_http(is_emulator))
-        .with_http_connector(ObservingConnector)
-        .with_retry(no_retries());
-    opened(uri, builder.build())
+pub(super) struct AzureConfig {
+    builder: object_store::azure::MicrosoftAzureBuilder,
+    scope: String,
+    is_emulator: bool,
+}
+
+#[cfg(feature = "azure")]
+impl AzureConfig {
+    pub(super) fn from_env() -> Self {
+        use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+        let builder = MicrosoftAzureBuilder::from_env();
+        let value = |key| builder.get_config_value(&key).unwrap_or_default();
+        let scope = format!("{} {}", value(AzureConfigKey::AccountName), value(AzureConfigKey::Endpoint));
+        let is_emulator = value(AzureConfigKey::UseEmulator) == "true";
+        Self { builder, scope, is_emulator }
+    }
+
+    /// Returns what tells containers of one name apart: the account, and the server.
+    pub(super) fn scope(&self) -> &str {
+        &self.scope
+    }
+
+    pub(super) fn open(&self, uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
+        let builder = self.builder.clone().with_container_name(uri.store_url.trim_start_matches("az://"));
+        let client = without_timeout(ClientOptions::new()).with_allow_http(self.is_emulator);
+        let builder = builder.with_client_options(client).with_http_connector(ObservingConnector);
+        opened(uri, builder.with_retry(no_retries()).build())
+    }
+}
+
+#[cfg(feature = "azure")]
+impl std::fmt::Debug for AzureConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The builder holds keys.
+        f.debug_struct("AzureConfig").field("scope", &self.scope).finish_non_exhaustive()
+    }
 }
 
 /// Opens a web server.
