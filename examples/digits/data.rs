@@ -58,6 +58,7 @@ impl Source {
             mean: [0.3; 3],
             std: [0.38; 3],
             decode: DecodeSettings { color: ColorMode::Gray, ..DecodeSettings::default() },
+            ..ImageSettings::default()
         };
         Ok(Digits { train, test, cache, images })
     }

@@ -103,8 +103,7 @@ fn train(options: &Options) -> Result<(), BoxError> {
 
     let device = Device::flex().autodiff();
     device.seed(options.seed);
-    let learner =
-        Learner::new(Net::new(options.source.size, &device), AdamConfig::new().init(), options.learning_rate);
+    let learner = Learner::new(Net::new(options.source.size, &device), AdamConfig::new().init(), options.learning_rate);
     let mut training = SupervisedTraining::new(&options.artifacts, Arc::new(train), Arc::new(test))
         .metrics((AccuracyMetric::new(), LossMetric::new()))
         .with_progress_logger(ReportLogger::new(controller.clone()))
@@ -120,7 +119,8 @@ fn train(options: &Options) -> Result<(), BoxError> {
 
     let summary = LearnerSummary::new(&options.artifacts, &["Accuracy", "Loss"])?;
     for (split, metrics) in [("training", &summary.metrics.train), ("held-out", &summary.metrics.valid)] {
-        for (metric, entry) in metrics.iter().flat_map(|metric| metric.entries.iter().map(move |entry| (metric, entry))) {
+        for (metric, entry) in metrics.iter().flat_map(|metric| metric.entries.iter().map(move |entry| (metric, entry)))
+        {
             println!("epoch {:>2}  {split} {} {}", entry.step, metric.name.to_lowercase(), entry.value);
         }
     }

@@ -74,8 +74,7 @@ fn a_missing_index_is_an_error_that_names_it() {
 /// Starts the trainer, kills it by SIGKILL as soon as it has saved its `kill_after`th checkpoint, and returns how far it
 /// was by its log.
 fn kill_after(arguments: &[&str], dir: &Path, kill_after: usize) -> usize {
-    let mut child =
-        program(env!("CARGO_BIN_EXE_digits"), arguments, dir).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = program(env!("CARGO_BIN_EXE_digits"), arguments, dir).stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let saved = lines.map(Result::unwrap).filter(|line| line.starts_with("saved")).nth(kill_after - 1);
     assert!(saved.is_some(), "it ended before");

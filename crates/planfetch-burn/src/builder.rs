@@ -125,19 +125,19 @@ impl<D: Dataset> PlanDataLoaderBuilder<D> {
     /// # Errors
     ///
     /// As for [`LoaderBuilder::build`]; also when the settings give up the order of batches.
-    pub fn build<C>(
-        self,
-        collate: C,
-    ) -> Result<PlanDataLoader<<C::Batch as ToTensors>::Tensors>, LoaderError>
+    pub fn build<C>(self, collate: C) -> Result<PlanDataLoader<<C::Batch as ToTensors>::Tensors>, LoaderError>
     where
         C: Collate<D::Sample>,
         C::Batch: ToTensors,
         <C::Batch as ToTensors>::Tensors: 'static,
     {
         let staging = self.staging;
-        self.build_with(collate, move |batch: Batch<C::Batch>, device: &Device| {
-            if staging { batch.to_tensors_staged(device) } else { batch.to_tensors(device) }
-        })
+        self.build_with(
+            collate,
+            move |batch: Batch<C::Batch>, device: &Device| {
+                if staging { batch.to_tensors_staged(device) } else { batch.to_tensors(device) }
+            },
+        )
     }
 
     /// Builds a loader of batches that burn's own `batcher` makes of the samples, on the thread that takes them.

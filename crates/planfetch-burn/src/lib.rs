@@ -88,3 +88,8 @@ pub use crate::loader::PlanDataLoader;
 #[cfg(feature = "train")]
 pub use crate::report_logger::ReportLogger;
 pub use crate::to_tensors::ToTensors;
+
+/// The chapter of the book, so that its code blocks are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/guides/burn.md")]
+mod guide {}

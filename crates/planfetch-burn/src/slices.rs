@@ -71,8 +71,8 @@ impl Shape {
         policy: RemainderPolicy,
     ) -> Result<Self, LoaderError> {
         // A provider is user code.
-        let plan = catch_unwind(AssertUnwindSafe(|| provider.plan(epoch))).map_err(|panic| LoaderError::Mismatch {
-            problem: format!("no plan for epoch {epoch}: {}", Panicked::new(&*panic)),
+        let plan = catch_unwind(AssertUnwindSafe(|| provider.plan(epoch))).map_err(|panic| {
+            LoaderError::Mismatch { problem: format!("no plan for epoch {epoch}: {}", Panicked::new(&*panic)) }
         })??;
         let plan = plan.for_rank(world, policy)?;
         let rows = plan.num_steps();
@@ -114,7 +114,9 @@ mod tests {
                     for (rank, range) in (0..).zip(cut(num_items, devices)) {
                         let expected = World { rank, world_size: devices as u32 };
                         match part(range.clone(), num_items, batch_size) {
-                            Ok(world) if devices <= num_items => assert_eq!(world, expected, "{range:?} of {num_items}"),
+                            Ok(world) if devices <= num_items => {
+                                assert_eq!(world, expected, "{range:?} of {num_items}")
+                            }
                             Ok(_) => {}
                             Err(_) => assert!(num_items < 1_437, "{range:?} of {num_items} for {devices}"),
                         }

@@ -236,8 +236,10 @@ fn tensors_are_made_on_the_consuming_thread_only() {
 
 #[test]
 fn the_count_of_epochs_begins_where_it_is_told_and_goes_on_in_copies_and_slices() {
-    let loader =
-        builder(Numbers { len: 2_000, ..Numbers::default() }, 10).with_start_epoch(5).build_with_batcher(Whole).unwrap();
+    let loader = builder(Numbers { len: 2_000, ..Numbers::default() }, 10)
+        .with_start_epoch(5)
+        .build_with_batcher(Whole)
+        .unwrap();
     assert_eq!((loader.next_epoch(), loader.controller().epoch()), (5, 5));
     let copy = loader.to_device(&Device::flex());
     assert_eq!(epoch(&*copy), planned(2_000, 10, 5));
@@ -360,8 +362,7 @@ fn progress_completes_where_samples_are_skipped_and_an_empty_batch_is_passed_ove
     let plan = SequentialPlanProvider::new(5, 1).unwrap();
     let dataset = Numbers { len: 5, fails: Some(2), ..Numbers::default() };
     let settings = LoaderSettings { on_error: OnError::Skip, ..LoaderSettings::default() };
-    let loader =
-        PlanDataLoaderBuilder::new(dataset, plan).with_settings(settings).build_with_batcher(Whole).unwrap();
+    let loader = PlanDataLoaderBuilder::new(dataset, plan).with_settings(settings).build_with_batcher(Whole).unwrap();
     let mut iterator = loader.iter();
     let items: Vec<u64> = iterator.by_ref().flat_map(|batch| batch.unwrap().0).collect();
     assert_eq!(items, [0, 1, 3, 4]);
