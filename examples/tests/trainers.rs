@@ -185,3 +185,34 @@ fn the_learner_reaches_97_percent_from_an_s3_server_twice_with_the_same_losses_a
         assert_eq!(metric(&second, name), metric(&first, name));
     }
 }
+
+#[test]
+fn photographs_in_folders_are_trained_on_with_augmentation_and_a_resumed_run_goes_on_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    for i in 0..40 {
+        let class = dir.path().join(format!("photographs/class_{}", i % 4));
+        fs::create_dir_all(&class).unwrap();
+        let photograph = fixtures::photograph(96, 72, i);
+        fs::write(class.join(format!("{i:02}.jpg")), fixtures::jpeg(&photograph)).unwrap();
+    }
+    let run = |artifacts: &str, epochs: &str, resume: &str| {
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let output = Command::new(env!("CARGO_BIN_EXE_imagenet"))
+            .args(["--train", &path("photographs"), "--cache-dir", &path("cache"), "--artifacts", &path(artifacts)])
+            .args(["--size", "32", "--batch-size", "8", "--epochs", epochs, "--resume", resume])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("36 images of 4 classes to train on, 4 to validate with"), "{text}");
+    };
+    let losses = |artifacts: &str| {
+        ["train", "valid"]
+            .map(|split| fs::read_to_string(dir.path().join(format!("{artifacts}/{split}/epoch-3/Loss.log"))).unwrap())
+    };
+    run("whole", "3", "0");
+    run("resumed", "2", "0");
+    run("resumed", "3", "2");
+    // Of each batch, to the last bit.
+    assert_eq!(losses("resumed"), losses("whole"));
+}

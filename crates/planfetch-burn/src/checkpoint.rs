@@ -74,7 +74,7 @@ pub struct Checkpoint {
 
 /// Why a checkpoint can't be written or read.
 #[derive(Debug, thiserror::Error)]
-#[error("checkpoint {}: {cause}", path.display())]
+#[error("checkpoint {}: {cause}", .path.display())]
 pub struct CheckpointError {
     path: PathBuf,
     cause: BoxError,

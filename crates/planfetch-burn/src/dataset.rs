@@ -34,7 +34,7 @@ use crate::batches::Panicked;
 /// let index = SampleIndex::from_rows([(uri, 0)])?;
 /// let cache = DiskCache::builder(folder.path().join("cache")).build()?;
 /// let dataset = BurnDataset::new(ObjectPathDataset::new(index, |file| Ok(file.len()))).with_cache(cache);
-/// assert_eq!((dataset.len(), dataset.get(0)?), (1, 4));
+/// assert_eq!((dataset.len(), dataset.get(0)?), (1, (4, 0)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct BurnDataset<D> {

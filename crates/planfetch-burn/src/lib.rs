@@ -10,9 +10,10 @@
 //! /// An existing batcher, as it is.
 //! struct Lengths;
 //!
-//! impl Batcher<i64, Tensor<1, Int>> for Lengths {
-//!     fn batch(&self, items: Vec<i64>, device: &Device) -> Tensor<1, Int> {
-//!         Tensor::from_data(items.as_slice(), device)
+//! impl Batcher<(i64, i64), Tensor<1, Int>> for Lengths {
+//!     fn batch(&self, items: Vec<(i64, i64)>, device: &Device) -> Tensor<1, Int> {
+//!         let lengths: Vec<i64> = items.into_iter().map(|(length, _label)| length).collect();
+//!         Tensor::from_data(lengths.as_slice(), device)
 //!     }
 //! }
 //!

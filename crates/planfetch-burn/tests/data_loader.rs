@@ -6,9 +6,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 
+use burn::data::dataloader::DataLoader;
 use burn::data::dataloader::batcher::Batcher;
 use burn::data::dataloader::split::split_dataloader;
-use burn::data::dataloader::{DataLoader, DataLoaderIterator};
 use burn::tensor::Device;
 use planfetch::prelude::*;
 use planfetch_burn::{PlanDataLoader, PlanDataLoaderBuilder};

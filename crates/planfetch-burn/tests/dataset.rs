@@ -41,9 +41,9 @@ fn parse(file: &LocalFile) -> Result<u64, BoxError> {
 
 struct Whole;
 
-impl Batcher<u64, Vec<u64>> for Whole {
-    fn batch(&self, items: Vec<u64>, _device: &Device) -> Vec<u64> {
-        items
+impl Batcher<(u64, i64), Vec<u64>> for Whole {
+    fn batch(&self, items: Vec<(u64, i64)>, _device: &Device) -> Vec<u64> {
+        items.into_iter().map(|(number, _label)| number).collect()
     }
 }
 
@@ -70,7 +70,7 @@ fn a_panic_and_a_missing_object_are_errors_that_name_the_sample() {
     assert!(error.contains("sample 3") && error.contains("no cache"), "{error}");
 
     let dataset = dataset.with_cache(cache);
-    assert_eq!(dataset.get_many(vec![5, 3, 5]).unwrap(), [5, 3, 5]);
+    assert_eq!(dataset.get_many(vec![5, 3, 5]).unwrap(), [(5, 0), (3, 0), (5, 0)]);
     let error = dataset.get(13).unwrap_err().to_string();
     assert!(error.contains("sample 13") && error.contains("a decoder's panic"), "{error}");
 }
