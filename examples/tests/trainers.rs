@@ -213,6 +213,7 @@ fn photographs_in_folders_are_trained_on_with_augmentation_and_a_resumed_run_goe
     run("whole", "3", "0");
     run("resumed", "2", "0");
     run("resumed", "3", "2");
+    assert!(losses("whole").iter().all(|log| !log.is_empty()));
     // Of each batch, to the last bit.
     assert_eq!(losses("resumed"), losses("whole"));
 }

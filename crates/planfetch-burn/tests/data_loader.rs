@@ -120,9 +120,7 @@ fn a_plan_without_its_short_last_batch_has_a_total_without_it() {
     let dataset = Numbers { len: 50, ..Numbers::default() };
     let loader = PlanDataLoaderBuilder::new(dataset, plan).build_with_batcher(Whole).unwrap();
     let mut iterator = loader.iter();
-    while let Some(batch) = iterator.next() {
-        batch.unwrap();
-    }
+    assert_eq!(iterator.by_ref().map(Result::unwrap).count(), 6);
     assert_eq!(loader.num_items(), 48);
     assert!(iterator.progress().is_completed());
 }
