@@ -102,18 +102,20 @@ impl Sharing {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives back what a fetch has taken and not used.
-    pub(crate) fn settle(&self, ticket: Ticket, used: Option<Stamp>) {
-        let taken = self.taken().remove(&ticket);
-        let Some(mut unused) = taken else { return };
+    /// Takes note that a fetch has ended, and returns what it has taken and not used.
+    pub(crate) fn settle(&self, ticket: Ticket, used: Option<Stamp>) -> Option<Amount> {
+        let mut unused = self.taken().remove(&ticket)?;
         if let Some(stamp) = used {
             unused.bytes = unused.bytes.saturating_sub(stamp.len);
             unused.files = unused.files.saturating_sub(1);
         }
-        if unused != Amount::default() {
-            // OK because a count that is too high is corrected when the directory seems full.
-            let _ = self.usage.give_back(unused);
-        }
+        (unused != Amount::default()).then_some(unused)
+    }
+
+    /// Gives room back. Blocks.
+    pub(crate) fn give_back(&self, room: Amount) {
+        // OK because a count that is too high is corrected when the directory seems full.
+        let _ = self.usage.give_back(room);
     }
 
     /// Takes note of what this process uses no more.
@@ -138,7 +140,7 @@ impl Sharing {
             match self.leases.if_unused(key, || std::fs::remove_file(&path)) {
                 Some(Ok(())) => {
                     shared.counters.evictions.add(1);
-                    let _ = self.usage.give_back(Amount::file(stamp.len));
+                    self.give_back(Amount::file(stamp.len));
                 }
                 Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => shared.warnings.undeleted(&error),
                 _ => {}

@@ -152,8 +152,14 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let (key, ticket) = (self.fetch.key, self.fetch.ticket);
         self.hold = None;
-        if let Some(sharing) = &self.shared.sharing {
-            sharing.settle(ticket, self.stored);
+        let unused = self.shared.sharing.as_ref().and_then(|sharing| sharing.settle(ticket, self.stored));
+        if let Some(unused) = unused {
+            let shared = Arc::clone(&self.shared);
+            drop(self.shared.io.spawn_blocking(move || {
+                if let Some(sharing) = &shared.sharing {
+                    sharing.give_back(unused);
+                }
+            }));
         }
         let is_closed = self.shared.is_closed();
         self.shared.update(|table, effects| {
