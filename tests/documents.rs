@@ -19,3 +19,7 @@ pub mod resume {}
 #[doc = include_str!("../book/src/guides/several-gpus.md")]
 #[doc(hidden)]
 pub mod several_gpus {}
+
+#[doc = include_str!("../book/src/guides/augmentation.md")]
+#[doc(hidden)]
+pub mod augmentation {}

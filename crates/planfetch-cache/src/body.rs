@@ -29,6 +29,8 @@ pub(crate) struct Body {
     spill: Option<Spill>,
     /// Writing failed once for this object, or there is no room, so all of it stays in memory.
     in_memory: bool,
+    /// The store gave no parts of it, so it is taken as one stream.
+    as_one: bool,
 }
 
 /// What has been written so far.
@@ -40,7 +42,16 @@ pub(crate) struct Spill {
 
 impl Body {
     pub(crate) fn new() -> Self {
-        Self { len: 0, expected: 0, etag: None, chunks: Vec::new(), chunks_len: 0, spill: None, in_memory: false }
+        Self {
+            len: 0,
+            expected: 0,
+            etag: None,
+            chunks: Vec::new(),
+            chunks_len: 0,
+            spill: None,
+            in_memory: false,
+            as_one: false,
+        }
     }
 
     /// Makes a body of `expected` bytes that is not written before it is whole, if at all.
@@ -53,20 +64,25 @@ impl Body {
         Self { len, expected: len, spill: Some(spill), ..Self::new() }
     }
 
-    /// Returns whether nothing of it is to be written any more.
-    pub(crate) fn is_in_memory(&self) -> bool {
-        self.in_memory
-    }
-
     /// Forgets what has come so far, and keeps what comes from now on in memory.
     pub(crate) fn restart_in_memory(&mut self) {
         self.restart();
         self.in_memory = true;
     }
 
+    /// Has it taken as one stream, where it would be taken by parts.
+    pub(crate) fn take_as_one(&mut self) {
+        self.as_one = true;
+    }
+
+    /// Returns whether it may be taken by parts.
+    pub(crate) fn may_have_parts(&self) -> bool {
+        self.len == 0 && !self.in_memory && !self.as_one
+    }
+
     /// Forgets what has come so far, but not that it has to stay in memory.
     pub(crate) fn restart(&mut self) {
-        *self = Self { in_memory: self.in_memory, ..Self::new() };
+        *self = Self { in_memory: self.in_memory, as_one: self.as_one, ..Self::new() };
     }
 
     pub(crate) async fn push(&mut self, shared: &Arc<Shared>, key: ObjectKey, ticket: Ticket, chunk: Bytes) {
@@ -104,7 +120,8 @@ impl Body {
     fn write_chunks(&mut self, shared: &Shared, key: ObjectKey) -> io::Result<()> {
         let spill = match &mut self.spill {
             Some(spill) => spill,
-            empty => empty.insert(Spill { file: shared.dir.temp_file(key)?, crc: Hasher::new() }),
+            empty => empty
+                .insert(Spill { file: shared.dir.temp_file(key, self.expected.max(self.len))?, crc: Hasher::new() }),
         };
         let mut crc = spill.crc.clone();
         for chunk in &self.chunks {

@@ -201,7 +201,15 @@ impl DiskCache {
         uris: impl IntoIterator<Item = U>,
         priority: i32,
     ) -> Result<Vec<PrefetchGuard>, CacheError> {
-        uris.into_iter().map(|uri| self.hold(uri.as_ref(), None, priority)).collect()
+        let uris: Vec<U> = uris.into_iter().collect();
+        let keys = uris.iter().map(|uri| self.key(uri.as_ref(), None)).collect::<Result<Vec<_>, _>>()?;
+        let shared = &self.0.shared;
+        shared.update(|table, effects| {
+            for (uri, key) in uris.iter().zip(&keys) {
+                table.hold(*key, || Target::new(uri.as_ref(), None), priority, effects);
+            }
+        });
+        Ok(keys.into_iter().map(|key| PrefetchGuard::new(Arc::clone(shared), key)).collect())
     }
 
     /// Asks for a part of an object before it is needed: what [`ensure_local_range`](Self::ensure_local_range) is for
@@ -234,6 +242,9 @@ impl DiskCache {
     /// Has the object fetched anew by whoever asks for it next, since it has changed in the store. Guards on its old file
     /// keep that file.
     ///
+    /// With [`PruneBackend::Scan`], an object that any guard of any process keeps stays as it is: a file can't have two
+    /// contents for those who share it.
+    ///
     /// Objects are taken as immutable otherwise: a local copy is not compared with the store again.
     ///
     /// # Errors
@@ -260,13 +271,10 @@ impl DiskCache {
     pub fn invalidate(&self, uri: &str) -> Result<(), CacheError> {
         let key = self.key(uri, None)?;
         let shared = &self.0.shared;
-        if shared.sharing.is_some()
-            && let Ok(Some(stamp)) = shared.dir.find(key)
-        {
-            // Also for those that this process does not use. Who reads it goes on reading it.
-            shared.remove_file(key, stamp);
+        match &shared.sharing {
+            Some(sharing) => sharing.delete_unused(shared, key),
+            None => shared.update(|table, effects| table.invalidate(key, None, effects)),
         }
-        shared.update(|table, effects| table.invalidate(key, None, effects));
         Ok(())
     }
 
@@ -430,20 +438,11 @@ impl DiskCacheBuilder {
             }
         }
         let dir = CacheDir::open(&self.dir, self.settings.prune_backend)?;
-        let runtime = match &self.io {
-            Some(_) => None,
-            None => Some(start_runtime(self.settings.io_threads)?),
-        };
-        let io = match (&runtime, self.io) {
-            (Some(own), _) => own.handle().clone(),
-            (None, Some(given)) => given,
-            (None, None) => unreachable!("where none is given, one is started"),
-        };
         let concurrency = self.settings.download_concurrency;
         let (sharing, table) = match self.settings.prune_backend {
             PruneBackend::Scan => (Some(Sharing::open(&dir, &self.settings)?), Table::shared(concurrency)),
             PruneBackend::Meta => {
-                let found = dir.scan(|_| true).and_then(|found| dir.without_twins(found));
+                let found = dir.scan(|_| true).and_then(|found| dir.without_twins(found.objects));
                 let mut found = found.map_err(|source| {
                     let message = format!("can't list the cache directory {}", dir.root().display());
                     CacheError::with_source(CacheErrorKind::Directory, message, source)
@@ -456,6 +455,16 @@ impl DiskCacheBuilder {
                 }
                 (None, Table::new(concurrency, limits, found))
             }
+        };
+        // Last of what may fail: a runtime can't be dropped where other asynchronous code runs.
+        let runtime = match &self.io {
+            Some(_) => None,
+            None => Some(start_runtime(self.settings.io_threads)?),
+        };
+        let io = match (&runtime, self.io) {
+            (Some(own), _) => own.handle().clone(),
+            (None, Some(given)) => given,
+            (None, None) => unreachable!("where none is given, one is started"),
         };
         let limits = self.settings.limits();
         let stores = Stores::new(self.stores, &self.store_settings);

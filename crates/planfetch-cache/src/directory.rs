@@ -6,7 +6,7 @@
 //! <dir>/lock                    locked while processes use the directory; never deleted
 //! <dir>/objects/<3 digits>/     1,024 folders
 //!     <key>-<length>-<crc>      an object, its bytes and nothing else
-//!     .tmp-<key>-…              a download under way; without its process, garbage
+//!     .tmp-<key>-<length>-…     a download under way; without its process, garbage
 //! <dir>/leases/<2 digits>       bytes of these files are locked, where processes share the directory
 //! <dir>/claims                  likewise
 //! <dir>/usage                   bytes and files in the directory, where processes share it
@@ -41,6 +41,14 @@ pub(crate) struct CacheDir {
 
 /// An object's file that was found in the directory.
 pub(crate) type Found = (ObjectKey, Stamp);
+
+/// What lies in the directory.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) objects: Vec<Found>,
+    /// Downloads under way, and how long they will be.
+    pub(crate) under_way: Vec<(ObjectKey, u64)>,
+}
 
 impl CacheDir {
     /// Opens or makes the directory, and locks it: for this process alone, or together with others that share it.
@@ -88,10 +96,10 @@ impl CacheDir {
         options.open(self.path(key, stamp))
     }
 
-    /// Makes a temporary file in the folder of the object's final place. It is deleted when it is dropped.
-    pub(crate) fn temp_file(&self, key: ObjectKey) -> io::Result<NamedTempFile> {
+    /// Makes a temporary file for `len` bytes in the folder of the object's final place. It is deleted when it is dropped.
+    pub(crate) fn temp_file(&self, key: ObjectKey, len: u64) -> io::Result<NamedTempFile> {
         let folder = self.folder(key);
-        let prefix = format!("{TEMP_PREFIX}{key}-");
+        let prefix = format!("{TEMP_PREFIX}{key}-{len:016x}-");
         let make = || tempfile::Builder::new().prefix(&prefix).tempfile_in(&folder);
         match make() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -123,8 +131,8 @@ impl CacheDir {
 
     /// Lists the objects, and leaves alone whatever else is there but temporary files: those go, if `is_garbage` says
     /// so of their key.
-    pub(crate) fn scan(&self, is_garbage: impl Fn(ObjectKey) -> bool) -> io::Result<Vec<Found>> {
-        let mut found = Vec::<Found>::new();
+    pub(crate) fn scan(&self, is_garbage: impl Fn(ObjectKey) -> bool) -> io::Result<Listing> {
+        let mut found = Listing::default();
         for folder in fs::read_dir(self.root.join(OBJECTS))? {
             let folder = folder?;
             if !folder.file_type()?.is_dir() {
@@ -137,12 +145,17 @@ impl CacheDir {
                 if let Some(object) = parse_file_name(name) {
                     // A link or a folder of such a name is not the cache's.
                     if file.file_type()?.is_file() {
-                        found.push(object);
+                        found.objects.push(object);
                     }
                 } else if let Some(temp) = name.strip_prefix(TEMP_PREFIX)
-                    && parse_key(temp).is_some_and(&is_garbage)
+                    && let Some(key) = parse_key(temp)
                 {
-                    remove(&file.path())?;
+                    let len = temp.get(41..57).and_then(|digits| u64::from_str_radix(digits, 16).ok());
+                    if is_garbage(key) {
+                        remove(&file.path())?;
+                    } else {
+                        found.under_way.push((key, len.unwrap_or(0).min(1 << 50)));
+                    }
                 }
             }
         }

@@ -32,26 +32,27 @@ pub(crate) struct Download {
 
 /// Downloads an object, or a part of one, whole: tries again as the settings say, and goes on from the last byte where
 /// the store tells (by ETag) that the object is still the same.
-pub(crate) async fn download(
-    shared: &Arc<Shared>,
+///
+/// The permit that comes with the bytes is for their being in memory.
+pub(crate) async fn download<'s>(
+    shared: &'s Arc<Shared>,
     fetch: &Fetch,
     timeline: &mut FetchTimeline,
-) -> Result<Body, CacheError> {
+) -> Result<(Body, Option<SemaphorePermit<'s>>), CacheError> {
     let uri = ObjectUri::parse(&fetch.target.uri)?;
     let path = uri.path()?;
     timeline.begin(FetchStage::Request);
     let opened = shared.stores.get(&uri).await?;
     let mut download = Download { shared: Arc::clone(shared), fetch: fetch.clone(), path, opened };
-    // Of the bytes that may be in memory at once, those of this download.
     let mut in_flight = None;
-    let mut retry = Retry::new(&shared.settings, fetch.ticket);
+    let mut retry = Retry::new(&shared.settings, fetch.key.bits());
     let mut body = Body::new();
     loop {
         let is_resumed = 0 < body.len;
         let failure = match download.attempt(&mut body, (shared, &mut in_flight), timeline).await {
             Ok(()) => {
                 shared.counters.objects_downloaded.add(1);
-                return Ok(body);
+                return Ok((body, in_flight));
             }
             Err(failure) => failure,
         };
@@ -188,8 +189,13 @@ impl Download {
         if in_flight.is_none() {
             *in_flight = Some(admission.admit(expected).await);
         }
-        if body.len == 0 && !body.is_in_memory() && parts::is_worth_while(&self.shared, &result, expected) {
-            *body = parts::download(self, start, result, expected).await?;
+        if body.may_have_parts() && parts::is_worth_while(&self.shared, &result, expected) {
+            *body = parts::download(self, start, result, expected).await.inspect_err(|failure| {
+                if !failure.is_passing() {
+                    // A store that knows no ranges, or no such tags, has the object all the same.
+                    body.take_as_one();
+                }
+            })?;
             return Ok(());
         }
         self.receive(body, result, expected).await

@@ -54,6 +54,10 @@ impl Failure {
                 if matches!(status, Some(400 | 401 | 403)) && has_expired(&text) {
                     return Advice::Reopen;
                 }
+                if text.contains("but object was only") {
+                    // What object_store says of a range behind the end, where it knows the length itself.
+                    return Advice::GiveUp;
+                }
                 match error {
                     StoreError::NotFound { .. }
                     | StoreError::InvalidPath { .. }
@@ -133,7 +137,8 @@ impl Failure {
             ),
         };
         match self {
-            Self::Store(source, _) => CacheError::with_source(kind, message, source),
+            // Not the error of object_store as it is: it holds the whole of what the server answered.
+            Self::Store(source, _) => CacheError::with_source(kind, message, innermost(&source)),
             _ => CacheError::new(kind, message),
         }
     }
@@ -154,10 +159,23 @@ fn innermost(error: &StoreError) -> String {
     }
     // The bodies of error responses are XML of several lines.
     let text: String = cause.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = without_body(&text);
     match text.char_indices().nth(300) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
+}
+
+/// Reduces the body of an error response, in XML, to what it says: S3 repeats the access key, or the whole token, in
+/// elements beside that.
+fn without_body(text: &str) -> String {
+    let Some((head, body)) = text.split_once('<') else { return text.to_owned() };
+    let element = |name: &str| {
+        let (_, rest) = body.split_once(&format!("{name}>"))?;
+        Some(rest.split_once("</").map_or(rest, |(content, _)| content))
+    };
+    let said: Vec<&str> = ["Code", "Message"].into_iter().filter_map(element).collect();
+    format!("{head}{}", said.join(": "))
 }
 
 /// Reads the status out of object_store's words, where a store has a client of its own.
@@ -175,4 +193,27 @@ fn is_client_error(status: u16) -> bool {
 /// Returns whether the store says that credentials were good once: the codes of S3 and of its token service.
 fn has_expired(text: &str) -> bool {
     ["ExpiredToken", "TokenRefreshRequired", "RequestExpired", "InvalidToken"].iter().any(|code| text.contains(code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_a_server_answers_only_code_and_message_are_told() {
+        let body = "Server returned non-2xx status code: 400 Bad Request: <?xml version=\"1.0\"?><Error>\
+                    <Code>ExpiredToken</Code><Message>The provided token has expired.</Message>\
+                    <Token-0>hunter2</Token-0><AWSAccessKeyId>AKIA</AWSAccessKeyId></Error>";
+        let error = StoreError::Generic { store: "S3", source: body.into() };
+        let failure = Failure::Store(error, Answer::default());
+        assert_eq!(failure.advice(), Advice::Reopen);
+        let uri = ObjectUri::parse("s3://b/k").expect("it is one");
+        let error = failure.into_error(&Target::new("s3://b/k", None), &uri, 2);
+        let all = format!("{error} {error:?}");
+        assert!(!all.contains("hunter2") && !all.contains("AKIA"), "{all}");
+        assert!(
+            error.to_string().contains("400 Bad Request: ExpiredToken: The provided token has expired."),
+            "{error}"
+        );
+    }
 }

@@ -100,6 +100,9 @@ pub(crate) fn file_name(key: ObjectKey, stamp: Stamp) -> String {
 /// Reads the key that a name begins with.
 pub(crate) fn parse_key(text: &str) -> Option<ObjectKey> {
     let digits = text.get(..40)?;
+    if !digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+        return None;
+    }
     let mut bytes = [0; 20];
     for (byte, at) in bytes.iter_mut().zip((0..40).step_by(2)) {
         *byte = u8::from_str_radix(&digits[at..at + 2], 16).ok()?;
@@ -117,7 +120,8 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(ObjectKey, Stamp)> {
     let (len, crc) = rest.strip_prefix('-')?.split_at(16);
     let stamp =
         Stamp { len: u64::from_str_radix(len, 16).ok()?, crc: u32::from_str_radix(crc.strip_prefix('-')?, 16).ok()? };
-    Some((key, stamp))
+    // No file is as long as that, and sums of lengths stay far from their end.
+    (stamp.len < 1 << 50).then_some((key, stamp))
 }
 
 #[cfg(test)]
@@ -147,11 +151,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_of_any_object_are_of_one_length_and_read_back(scope: String, uri: String, len: u64, crc: u32) {
+        fn names_of_any_object_are_of_one_length_and_read_back(
+            scope: String, uri: String, len in 0_u64..1 << 50, crc: u32
+        ) {
             let (key, stamp) = (ObjectKey::new(&scope, &uri, None), Stamp { len, crc });
             let name = file_name(key, stamp);
             prop_assert_eq!(name.len(), NAME_LEN);
             prop_assert_eq!(parse_file_name(&name), Some((key, stamp)));
+        }
+
+        #[test]
+        fn no_other_text_is_taken_for_a_key(text in "\\PC{0,50}|[0-9a-f+A-F]{38,42}|[0-9a-f]{39}é.*") {
+            if let Some(key) = parse_key(&text) {
+                prop_assert!(text.starts_with(&key.to_string()));
+            }
         }
 
         #[test]

@@ -7,7 +7,7 @@
 //! The locks are those of open file descriptions (`F_OFD_SETLK`): the operating system drops them when the process
 //! ends, however it ends, so nothing stale is ever left, and threads of one process don't share them by accident.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,6 +67,8 @@ fn byte(key: ObjectKey) -> u64 {
 pub(crate) struct Leases {
     stripes: Vec<Stripe>,
     claims: File,
+    /// The claims of this process: locks of one opening don't stand against each other.
+    claimed: Mutex<HashSet<ObjectKey>>,
 }
 
 #[derive(Debug)]
@@ -79,7 +81,11 @@ struct Stripe {
 impl Leases {
     /// Takes the files whose bytes are locked: [`LEASE_FILES`] for leases, and one for claims.
     pub(crate) fn new(leases: Vec<File>, claims: File) -> Self {
-        Self { stripes: leases.into_iter().map(|file| Stripe { file, held: Mutex::default() }).collect(), claims }
+        Self {
+            stripes: leases.into_iter().map(|file| Stripe { file, held: Mutex::default() }).collect(),
+            claims,
+            claimed: Mutex::default(),
+        }
     }
 
     fn stripe(&self, key: ObjectKey) -> &Stripe {
@@ -124,11 +130,14 @@ impl Leases {
         Some(result)
     }
 
-    /// Claims an object; `None` while another process has it. Within one process, the caller sees to it that an object
-    /// is claimed once.
+    /// Claims an object; `None` while another process has it, or another task of this one.
     pub(crate) fn claim(self: &Arc<Self>, key: ObjectKey) -> io::Result<Option<Claim>> {
-        let is_free = try_lock(&self.claims, byte(key), Lock::Exclusive)?;
-        Ok(is_free.then(|| Claim { leases: Arc::clone(self), key }))
+        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        if claimed.contains(&key) || !try_lock(&self.claims, byte(key), Lock::Exclusive)? {
+            return Ok(None);
+        }
+        claimed.insert(key);
+        Ok(Some(Claim { leases: Arc::clone(self), key }))
     }
 }
 
@@ -164,6 +173,8 @@ pub(crate) struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        let mut claimed = self.leases.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        claimed.remove(&self.key);
         let _ = try_lock(&self.leases.claims, byte(self.key), Lock::None);
     }
 }
@@ -222,6 +233,7 @@ mod tests {
         let (_dir, a, b) = two();
         let claim = a.claim(key(1)).unwrap().unwrap();
         assert!(b.claim(key(1)).unwrap().is_none());
+        assert!(a.claim(key(1)).unwrap().is_none(), "two tasks of one process");
         assert!(b.claim(key(2)).unwrap().is_some());
         drop(claim);
         let claim = b.claim(key(1)).unwrap().unwrap();

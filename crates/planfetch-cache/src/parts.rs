@@ -20,8 +20,8 @@ pub(crate) fn is_worth_while(shared: &Shared, result: &GetResult, len: u64) -> b
     let settings = &shared.settings;
     1 < settings.part_concurrency
         && 2 * settings.part_size <= len
-        // Without a tag, the parts could be of different objects.
-        && result.meta.e_tag.is_some()
+        // Without a tag, the parts could be of different objects; a weak one is never matched (RFC 9110, section 13.1.1).
+        && result.meta.e_tag.as_ref().is_some_and(|tag| !tag.starts_with("W/"))
         && !matches!(result.payload, GetResultPayload::File(..))
 }
 
@@ -31,7 +31,8 @@ pub(crate) async fn download(download: &Download, start: u64, first: GetResult, 
     let etag = first.meta.e_tag.clone().unwrap_or_default();
     let maker = Arc::clone(shared);
     let (key, ticket) = (fetch.key, fetch.ticket);
-    let made = shared.write_blocking(move || maker.make_room(key, ticket, len).then(|| maker.dir.temp_file(key))).await;
+    let made =
+        shared.write_blocking(move || maker.make_room(key, ticket, len).then(|| maker.dir.temp_file(key, len))).await;
     let file = match made {
         Some(Ok(file)) => file,
         Some(Err(error)) => {
@@ -85,7 +86,7 @@ impl Part {
     async fn run(mut self) -> Result<Hasher, Failure> {
         let shared = Arc::clone(&self.download.shared);
         let mut crc = Hasher::new();
-        let mut retry = Retry::new(&shared.settings, self.download.fetch.ticket.wrapping_add(self.at));
+        let mut retry = Retry::new(&shared.settings, self.download.fetch.key.bits().wrapping_add(self.at));
         loop {
             let failure = match self.attempt(&mut crc).await {
                 Ok(()) => return Ok(crc),

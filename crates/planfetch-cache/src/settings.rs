@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{CacheError, CacheErrorKind};
 use crate::eviction::{CacheLimit, EvictionMode};
 use crate::table::Limits;
+use crate::uri::redacted;
 
 /// Who keeps the books of a cache directory.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
@@ -244,7 +245,7 @@ pub struct StoreSettings {
 impl fmt::Debug for StoreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreSettings")
-            .field("endpoint", &self.endpoint)
+            .field("endpoint", &self.endpoint.as_deref().map(redacted))
             .field("region", &self.region)
             .field("access_key_id", &self.access_key_id.as_ref().map(|_| "***"))
             .field("secret_access_key", &self.secret_access_key.as_ref().map(|_| "***"))

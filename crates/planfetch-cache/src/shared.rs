@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 
 use crate::body::SPILL_BYTES;
-use crate::directory::{CacheDir, remove};
+use crate::directory::CacheDir;
 use crate::error::{CacheError, CacheErrorKind};
 use crate::eviction::CacheLimit;
 use crate::key::{ObjectKey, Stamp};
@@ -137,9 +137,9 @@ impl Shared {
         bad: Stamp,
         target: &Arc<Target>,
     ) -> Result<LocalFile, CacheError> {
-        if self.sharing.is_some() {
-            // Whoever looks for the object would find the bad file again.
-            let _ = remove(&self.dir.path(key, bad));
+        if let Some(sharing) = &self.sharing {
+            // Whoever looks for the object would find the bad file again. Where it can't be said to be bad, it stays.
+            let _ = sharing.discard(&self.dir, key, bad);
         }
         self.update(|table, effects| table.invalidate(key, Some(bad), effects));
         let (answer, answered) = mpsc::sync_channel(1);
@@ -163,7 +163,7 @@ impl Shared {
                     let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
                     let outcome = Outcome::Failed(closed(&fetch.target));
                     table.finish(fetch.key, fetch.ticket, outcome, &mut more);
-                    table.slot_freed(&mut more);
+                    table.slot_freed(fetch.ticket, &mut more);
                     queue.extend(more);
                 }
                 Effect::Start(fetch) => {
@@ -172,7 +172,12 @@ impl Shared {
                     let mut more = Effects::new();
                     let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
                     table.started(key, ticket, task.abort_handle(), &mut more);
+                    drop(table);
                     queue.extend(more);
+                    if self.is_closed() {
+                        // It was closed between the two, and did not find this task.
+                        task.abort();
+                    }
                 }
                 Effect::Abort(task) => task.abort(),
                 Effect::Remove => is_removal_due = true,
@@ -235,15 +240,10 @@ impl Shared {
 
     /// Makes room on disk for what a fetch brings, and returns whether there is any. Blocks.
     pub(crate) fn make_room(self: &Arc<Self>, key: ObjectKey, ticket: Ticket, len: u64) -> bool {
-        let is_room = match &self.sharing {
+        match &self.sharing {
             Some(sharing) => sharing.make_room(self, key, ticket, len),
             None => self.make_own_room(key, ticket, len),
-        };
-        if !is_room {
-            self.counters.no_room.add(1);
-            self.warnings.full(self.settings.max_bytes());
         }
-        is_room
     }
 
     fn make_own_room(self: &Arc<Self>, key: ObjectKey, ticket: Ticket, len: u64) -> bool {
@@ -258,7 +258,14 @@ impl Shared {
                     return true;
                 }
                 Room::Wait => pause(Duration::from_micros(500)),
-                Room::Full => return false,
+                Room::Full => {
+                    // Else it was given up meanwhile.
+                    if self.read(|table| table.is_running(key, ticket)) {
+                        self.counters.no_room.add(1);
+                        self.warnings.full(self.settings.max_bytes());
+                    }
+                    return false;
+                }
             }
         }
     }
@@ -271,8 +278,9 @@ impl Shared {
             let total = file_system.f_blocks.saturating_mul(file_system.f_frsize);
             let keep = (total as f64 * min_ratio) as u64;
             self.update(|table, _| {
-                let used = table.used().bytes;
-                table.set_max_bytes((used + free).saturating_sub(keep));
+                // What is promised is not written yet, and so is part of what is free.
+                let written = table.used().bytes.saturating_sub(table.promised());
+                table.set_max_bytes((written + free).saturating_sub(keep));
             });
         }
         #[cfg(not(unix))]
@@ -317,9 +325,14 @@ impl Shared {
         }
     }
 
+    /// Lets no further fetch start.
+    pub(crate) fn set_closed(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
     /// Lets no further fetch start, and stops those that run.
     pub(crate) fn close(self: &Arc<Self>) {
-        self.is_closed.store(true, Ordering::Release);
+        self.set_closed();
         for task in self.update(|table, _| table.abort_all()) {
             task.abort();
         }

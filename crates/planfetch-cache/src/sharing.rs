@@ -10,8 +10,9 @@ use crate::key::{ObjectKey, Stamp};
 use crate::lease::{Claim, LEASE_FILES, Lease, Leases, Lock, try_lock};
 use crate::settings::CacheSettings;
 use crate::shared::Shared;
+use crate::slot::is_intact;
 use crate::table::{Amount, Limits, Ticket};
-use crate::usage::Usage;
+use crate::usage::{Pending, Usage};
 
 /// The side of a cache that other processes see.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct Sharing {
     usage: Usage,
     limits: Limits,
     /// The room that running fetches have taken.
-    taken: Mutex<HashMap<Ticket, Amount>>,
+    taken: Mutex<HashMap<Ticket, (ObjectKey, Amount)>>,
     /// What this process uses no more, and whether it should go.
     leaving: Mutex<VecDeque<(ObjectKey, Stamp, bool)>>,
 }
@@ -69,15 +70,18 @@ impl Sharing {
 
     /// Takes room for what a fetch brings. Blocks.
     pub(crate) fn make_room(&self, shared: &Arc<Shared>, key: ObjectKey, ticket: Ticket, len: u64) -> bool {
+        // Held until what was taken is noted: whoever lists the directory has to know of it.
+        let mut all_taken = self.taken();
+        if !shared.read(|table| table.is_running(key, ticket)) {
+            // Given up meanwhile; nobody would give the room back.
+            return false;
+        }
         let more = match shared.read(|table| table.reserved(key, ticket)) {
             None => Amount::file(len),
             Some(reserved) => Amount { bytes: len.saturating_sub(reserved), files: 0 },
         };
-        // Held until what was taken is noted: whoever lists the directory has to know of it.
-        let mut all_taken = self.taken();
-        let mut pending = Amount::default();
-        all_taken.values().for_each(|taken| pending.add(*taken));
-        let (is_room, deleted) = match self.usage.take(more, pending, &self.limits, &shared.dir, &self.leases) {
+        let own = pending(&all_taken);
+        let (is_room, deleted) = match self.usage.take(more, &own, &self.limits, &shared.dir, &self.leases) {
             Ok(taken) => taken,
             Err(error) => {
                 shared.warnings.unwritten(&error);
@@ -85,7 +89,7 @@ impl Sharing {
             }
         };
         if is_room {
-            all_taken.entry(ticket).or_default().add(more);
+            all_taken.entry(ticket).or_insert((key, Amount::default())).1.add(more);
         }
         drop(all_taken);
         shared.counters.evictions.add(deleted);
@@ -93,27 +97,33 @@ impl Sharing {
             // What this process has of the room is counted for its statistics alone.
             let _ = shared.update(|table, _| table.reserve(key, ticket, len));
         } else {
+            shared.counters.no_room.add(1);
+            shared.warnings.full(self.limits.max_bytes);
             shared.update(|table, effects| table.set_full(true, effects));
         }
         is_room
     }
 
-    fn taken(&self) -> MutexGuard<'_, HashMap<Ticket, Amount>> {
+    fn taken(&self) -> MutexGuard<'_, HashMap<Ticket, (ObjectKey, Amount)>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives back what a fetch has taken and not used.
+    /// Gives back what a fetch that has ended has taken and not used. Blocks.
     pub(crate) fn settle(&self, ticket: Ticket, used: Option<Stamp>) {
         let taken = self.taken().remove(&ticket);
-        let Some(mut unused) = taken else { return };
+        let Some((_, mut unused)) = taken else { return };
         if let Some(stamp) = used {
             unused.bytes = unused.bytes.saturating_sub(stamp.len);
             unused.files = unused.files.saturating_sub(1);
         }
         if unused != Amount::default() {
-            // OK because a count that is too high is corrected when the directory seems full.
-            let _ = self.usage.give_back(unused);
+            self.give_back(unused);
         }
+    }
+
+    fn give_back(&self, room: Amount) {
+        // OK because a count that is too high is corrected when the directory seems full.
+        let _ = self.usage.give_back(room);
     }
 
     /// Takes note of what this process uses no more.
@@ -138,7 +148,7 @@ impl Sharing {
             match self.leases.if_unused(key, || std::fs::remove_file(&path)) {
                 Some(Ok(())) => {
                     shared.counters.evictions.add(1);
-                    let _ = self.usage.give_back(Amount::file(stamp.len));
+                    self.give_back(Amount::file(stamp.len));
                 }
                 Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => shared.warnings.undeleted(&error),
                 _ => {}
@@ -151,16 +161,33 @@ impl Sharing {
             || shared.dir.last_use(found).elapsed().is_ok_and(|age| self.limits.min_age <= age)
     }
 
-    /// Takes a file out of the directory that is not as its name says. Blocks.
+    /// Takes a file out of the directory that is not as its name says, unless another process has just replaced it.
+    /// Blocks.
     pub(crate) fn discard(&self, dir: &CacheDir, key: ObjectKey, stamp: Stamp) -> io::Result<()> {
-        remove(&dir.path(key, stamp))?;
-        self.usage.give_back(Amount::file(stamp.len))
+        // Who brings the object has the claim.
+        if let Some(_claim) = self.leases.claim(key)?
+            && !is_intact(dir, key, stamp)?
+        {
+            remove(&dir.path(key, stamp))?;
+            self.give_back(Amount::file(stamp.len));
+        }
+        Ok(())
+    }
+
+    /// Deletes an object's file if no process uses it. Blocks.
+    pub(crate) fn delete_unused(&self, shared: &Shared, key: ObjectKey) {
+        let Ok(Some(stamp)) = shared.dir.find(key) else { return };
+        if let Some(Ok(())) = self.leases.if_unused(key, || std::fs::remove_file(shared.dir.path(key, stamp))) {
+            shared.counters.evictions.add(1);
+            self.give_back(Amount::file(stamp.len));
+        }
     }
 
     /// Deletes what no process uses, until no more than `limit` is left. Blocks.
     pub(crate) fn shrink_to(&self, shared: &Shared, limit: Amount) {
         let limits = Limits { max_bytes: limit.bytes, max_files: limit.files, ..self.limits };
-        match self.usage.shrink(&limits, &shared.dir, &self.leases) {
+        let all_taken = self.taken();
+        match self.usage.shrink(&pending(&all_taken), &limits, &shared.dir, &self.leases) {
             Ok(deleted) => shared.counters.evictions.add(deleted),
             Err(error) => shared.warnings.undeleted(&error),
         }
@@ -170,6 +197,15 @@ impl Sharing {
     pub(crate) fn used(&self) -> Amount {
         self.usage.read().unwrap_or_default()
     }
+}
+
+fn pending(taken: &HashMap<Ticket, (ObjectKey, Amount)>) -> Pending {
+    let mut pending = Pending::default();
+    for (key, amount) in taken.values() {
+        pending.amount.add(*amount);
+        pending.keys.insert(*key);
+    }
+    pending
 }
 
 /// Sees whether the locks of this file system stand against each other: two openings of one file do as two processes.

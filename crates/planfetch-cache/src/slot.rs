@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crc32fast::Hasher;
 
+use crate::directory::CacheDir;
 use crate::download::download;
 use crate::error::{CacheError, CacheErrorKind};
 use crate::key::{ObjectKey, Stamp};
@@ -27,30 +28,44 @@ pub(crate) struct Slot {
     /// What keeps other processes away from the object, where there may be any.
     hold: Option<(Lease, Claim)>,
     stored: Option<Stamp>,
+    is_polled: bool,
     is_finished: bool,
+}
+
+/// How looking for an object in a shared directory ended.
+enum Looked {
+    Found(Stamp),
+    /// It has to be fetched from the store.
+    Missing,
+    /// Nobody wants it any more.
+    GivenUp,
 }
 
 impl Slot {
     pub(crate) fn new(shared: Arc<Shared>, fetch: Fetch) -> Self {
         let timeline = FetchTimeline::new(fetch.target.asked_at);
-        Self { shared, fetch, timeline, hold: None, stored: None, is_finished: false }
+        Self { shared, fetch, timeline, hold: None, stored: None, is_polled: false, is_finished: false }
     }
 
     pub(crate) async fn run(mut self) {
+        self.is_polled = true;
         let shared = Arc::clone(&self.shared);
         let (key, ticket, existing) = (self.fetch.key, self.fetch.ticket, self.fetch.existing);
         if shared.sharing.is_some() {
-            if let Some(stamp) = self.look_up().await {
-                return self.finish(Outcome::Stored(stamp));
+            match self.look_up().await {
+                Looked::Found(stamp) => return self.finish(Outcome::Stored(stamp)),
+                Looked::GivenUp => return,
+                Looked::Missing => {}
             }
         } else if let Some(stamp) = existing {
             self.timeline.begin(FetchStage::Verify);
-            if self.is_intact(stamp).await {
+            if self.check(stamp).await.unwrap_or(false) {
                 return self.finish(Outcome::Stored(stamp));
             }
         }
-        let body = match download(&shared, &self.fetch, &mut self.timeline).await {
-            Ok(body) => body,
+        // Of the bytes that may be in memory at once, this download's are held until they are written.
+        let (body, _in_memory) = match download(&shared, &self.fetch, &mut self.timeline).await {
+            Ok(downloaded) => downloaded,
             Err(error) => {
                 shared.counters.failures.add(1);
                 return self.finish(Outcome::Failed(error));
@@ -70,11 +85,10 @@ impl Slot {
         }
     }
 
-    /// Looks for the object in a directory that other processes use too, and waits while one of them brings it. Returns
-    /// its file, or `None` when this process has to bring it.
-    async fn look_up(&mut self) -> Option<Stamp> {
+    /// Looks for the object in a directory that other processes use too, and waits while one of them brings it.
+    async fn look_up(&mut self) -> Looked {
         self.timeline.begin(FetchStage::Verify);
-        let key = self.fetch.key;
+        let (key, ticket) = (self.fetch.key, self.fetch.ticket);
         let mut pause = LOOK_AGAIN_AFTER;
         loop {
             let shared = Arc::clone(&self.shared);
@@ -87,48 +101,52 @@ impl Slot {
                     }
                     looked_up
                 })
-                .await?;
-            match looked_up {
-                Ok(Lookup::Found(stamp, lease)) => {
-                    if self.is_intact(stamp).await {
+                .await;
+            let problem = match looked_up {
+                None => return Looked::Missing,
+                Some(Ok(Lookup::Found(stamp, lease))) => match self.check(stamp).await {
+                    Ok(true) => {
+                        // A lease that nobody wants any more would stay for ever.
+                        if !self.shared.update(|table, _| table.begin_commit(key, ticket)) {
+                            return Looked::GivenUp;
+                        }
                         lease.keep();
-                        return Some(stamp);
+                        return Looked::Found(stamp);
                     }
-                    let shared = Arc::clone(&self.shared);
-                    let discarded = self.shared.blocking(move || {
-                        shared.sharing.as_ref().map(|sharing| sharing.discard(&shared.dir, key, stamp))
-                    });
-                    if let Some(Err(error)) = discarded.await {
-                        // It would be found again and again. Reading goes on from the store.
-                        self.shared.warnings.undeleted(&error);
-                        return None;
+                    Ok(false) => {
+                        let shared = Arc::clone(&self.shared);
+                        let discard = move || {
+                            shared.sharing.as_ref().map_or(Ok(()), |sharing| sharing.discard(&shared.dir, key, stamp))
+                        };
+                        self.shared.blocking(discard).await.err()
                     }
-                }
-                Ok(Lookup::Missing(lease, claim)) => {
+                    Err(error) => Some(error),
+                },
+                Some(Ok(Lookup::Missing(lease, claim))) => {
                     self.hold = Some((lease, claim));
-                    return None;
+                    return Looked::Missing;
                 }
-                Ok(Lookup::Busy) => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LOOK_AGAIN_AT_LEAST_EVERY);
-                }
-                // Reading goes on from the store.
-                Err(error) => {
-                    self.shared.warnings.unwritten(&error);
-                    return None;
-                }
+                Some(Ok(Lookup::Busy)) => None,
+                Some(Err(error)) => Some(error),
+            };
+            if let Some(error) = problem {
+                // It would be so again and again. Reading goes on from the store.
+                self.shared.warnings.unread(&error);
+                return Looked::Missing;
             }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LOOK_AGAIN_AT_LEAST_EVERY);
         }
     }
 
     /// Returns whether a file holds the bytes that its name says.
-    async fn is_intact(&self, stamp: Stamp) -> bool {
+    async fn check(&self, stamp: Stamp) -> io::Result<bool> {
         let (checker, key) = (Arc::clone(&self.shared), self.fetch.key);
-        let is_intact = self.shared.write_blocking(move || is_intact(&checker, key, stamp)).await;
-        if !is_intact {
+        let checked = self.shared.write_blocking(move || is_intact(&checker.dir, key, stamp)).await;
+        if !matches!(checked, Ok(true)) {
             self.shared.counters.corrupt_files.add(1);
         }
-        is_intact
+        checked
     }
 
     fn finish(&mut self, outcome: Outcome) {
@@ -152,8 +170,17 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let (key, ticket) = (self.fetch.key, self.fetch.ticket);
         self.hold = None;
-        if let Some(sharing) = &self.shared.sharing {
-            sharing.settle(ticket, self.stored);
+        if self.shared.sharing.is_some() {
+            let (shared, stored) = (Arc::clone(&self.shared), self.stored);
+            drop(self.shared.io.spawn_blocking(move || {
+                if let Some(sharing) = &shared.sharing {
+                    sharing.settle(ticket, stored);
+                }
+            }));
+        }
+        if !self.is_polled && self.shared.read(|table| table.is_running(key, ticket)) {
+            // The runtime has ended. What follows must not start another one, which would end the same way.
+            self.shared.set_closed();
         }
         let is_closed = self.shared.is_closed();
         self.shared.update(|table, effects| {
@@ -163,7 +190,7 @@ impl Drop for Slot {
                 let error = if is_closed { closed(&self.fetch.target) } else { broken(&self.fetch) };
                 table.finish(key, ticket, Outcome::Failed(error), effects);
             }
-            table.slot_freed(effects);
+            table.slot_freed(ticket, effects);
         });
     }
 }
@@ -175,10 +202,10 @@ fn broken(fetch: &Fetch) -> CacheError {
     )
 }
 
-/// Returns whether the file holds the bytes that its name says. Blocks.
-pub(crate) fn is_intact(shared: &Shared, key: ObjectKey, stamp: Stamp) -> bool {
+/// Returns whether the file holds the bytes that its name says; one that is gone does not. Blocks.
+pub(crate) fn is_intact(dir: &CacheDir, key: ObjectKey, stamp: Stamp) -> io::Result<bool> {
     let check = || -> io::Result<bool> {
-        let mut file = shared.dir.open_file(key, stamp)?;
+        let mut file = dir.open_file(key, stamp)?;
         if file.seek(io::SeekFrom::End(0))? != stamp.len {
             return Ok(false);
         }
@@ -192,5 +219,8 @@ pub(crate) fn is_intact(shared: &Shared, key: ObjectKey, stamp: Stamp) -> bool {
             }
         }
     };
-    check().unwrap_or(false)
+    match check() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        checked => checked,
+    }
 }

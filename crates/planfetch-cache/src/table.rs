@@ -113,6 +113,9 @@ pub(crate) struct Table<W, A> {
     /// Files that requests are not given any more, with the number of guards that name them. One that none names goes
     /// when nothing else of its object is left, since what comes next may be a file of the same name.
     disowned: HashMap<ObjectKey, Vec<(Stamp, u32)>>,
+    /// Room that is reserved for fetches under way, and for those that were stopped and whose files are not gone yet.
+    promised: u64,
+    stopped: HashMap<Ticket, u64>,
     /// Objects that came, for the size that the next ones probably have.
     came: Amount,
     /// Running fetches whose room has not been reserved yet.
@@ -136,6 +139,8 @@ impl<W, A> Table<W, A> {
             budget: Budget::new(limits),
             local: Amount::default(),
             disowned: HashMap::new(),
+            promised: 0,
+            stopped: HashMap::new(),
             came: Amount::default(),
             unreserved: 0,
             kept_bytes: 0,
@@ -179,6 +184,16 @@ impl<W, A> Table<W, A> {
     /// Returns what is on disk or promised, files on their way included.
     pub(crate) fn used(&self) -> Amount {
         self.budget.used()
+    }
+
+    /// Returns how much of that is promised.
+    pub(crate) fn promised(&self) -> u64 {
+        self.promised
+    }
+
+    /// Returns whether a fetch is still wanted.
+    pub(crate) fn is_running(&self, key: ObjectKey, ticket: Ticket) -> bool {
+        self.entries.get(&key).is_some_and(|entry| entry.state.ticket() == Some(ticket))
     }
 
     /// Returns whether the object is here, though its file is perhaps not checked yet.
@@ -281,7 +296,12 @@ impl<W, A> Table<W, A> {
     /// file keep it.
     pub(crate) fn invalidate(&mut self, key: ObjectKey, only: Option<Stamp>, effects: &mut Vec<Effect<W, A>>) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
-        let State::Local { stamp, rank, .. } = entry.state else { return };
+        let State::Local { stamp, rank, .. } = entry.state else {
+            if only.is_none() {
+                self.invalidate_unfinished(key, effects);
+            }
+            return;
+        };
         if only.is_some_and(|only| only != stamp) {
             return;
         }
@@ -302,6 +322,27 @@ impl<W, A> Table<W, A> {
         } else {
             entry.state = State::Removing;
             self.remove_file(key, stamp, effects);
+        }
+    }
+
+    /// Sees to it that what is on its way, or in memory, is not handed out either.
+    fn invalidate_unfinished(&mut self, key: ObjectKey, effects: &mut Vec<Effect<W, A>>) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        match &mut entry.state {
+            State::Kept { bytes } => {
+                self.kept_bytes -= bytes.len() as u64;
+                entry.state = State::Idle;
+                self.requeue(key, effects);
+            }
+            State::Queued { place, existing: Some(stamp) } => {
+                let (place, stamp) = (*place, *stamp);
+                self.queue.remove(place);
+                entry.state = State::Removing;
+                self.local.sub_file(stamp.len);
+                self.remove_file(key, stamp, effects);
+            }
+            State::Fetching { .. } | State::Committing { .. } => entry.stale = true,
+            State::Idle | State::Queued { .. } | State::Local { .. } | State::Removing => {}
         }
     }
 
@@ -336,6 +377,7 @@ impl<W, A> Table<W, A> {
         let room = self.budget.make_room(more, self.now);
         if let Room::Granted(victims) = &room {
             self.unreserved -= u64::from(reserved.is_none());
+            self.promised += more.bytes;
             *reserved = Some(reserved.unwrap_or(0).max(len));
             for (victim, stamp) in victims {
                 self.victim(*victim, *stamp);
@@ -373,13 +415,19 @@ impl<W, A> Table<W, A> {
         if entry.state.ticket() != Some(ticket) {
             return;
         }
-        let waiters = entry.wanted.as_mut().map(|wanted| std::mem::take(&mut wanted.waiters)).unwrap_or_default();
         let existing = entry.state.existing();
-        let reserved = entry.state.reserved();
-        match reserved {
-            Some(len) => self.budget.sub(Amount::file(len)),
+        match entry.state.reserved() {
+            Some(len) => {
+                self.promised -= len;
+                self.budget.sub(Amount::file(len));
+            }
             None => self.unreserved -= 1,
         }
+        if std::mem::take(&mut entry.stale) && !matches!(outcome, Outcome::Failed(_)) {
+            self.discard(key, existing, &outcome, effects);
+            return;
+        }
+        let waiters = entry.wanted.as_mut().map(|wanted| std::mem::take(&mut wanted.waiters)).unwrap_or_default();
         // A fetch that brought no file leaves one that is there as it was: to be checked by whoever wants it next.
         let is_file_replaced = !matches!(outcome, Outcome::Failed(_));
         entry.state = match &outcome {
@@ -427,8 +475,41 @@ impl<W, A> Table<W, A> {
         self.settle(key, effects);
     }
 
+    /// Throws away what a fetch brought of an object that changed meanwhile; whoever waits for it waits on.
+    fn discard(&mut self, key: ObjectKey, existing: Option<Stamp>, outcome: &Outcome, effects: &mut Vec<Effect<W, A>>) {
+        if let Some(stamp) = existing {
+            self.uncount_file(stamp);
+        }
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        match outcome {
+            Outcome::Stored(stamp) => {
+                let pins = take_disowned(&mut self.disowned, key, *stamp);
+                if let Some(pins) = pins.filter(|pins| 0 < *pins) {
+                    // Guards name a file of that name and content, which stays for them.
+                    self.disowned.entry(key).or_default().push((*stamp, pins));
+                    entry.state = State::Idle;
+                    self.requeue(key, effects);
+                } else {
+                    if pins.is_none() {
+                        self.budget.add(Amount::file(stamp.len));
+                    }
+                    entry.state = State::Removing;
+                    self.remove_file(key, *stamp, effects);
+                }
+            }
+            Outcome::Unwritten(_) | Outcome::Failed(_) => {
+                entry.state = State::Idle;
+                self.requeue(key, effects);
+            }
+        }
+    }
+
     /// Takes note that a fetch has ended in whatever way, and starts the next.
-    pub(crate) fn slot_freed(&mut self, effects: &mut Vec<Effect<W, A>>) {
+    pub(crate) fn slot_freed(&mut self, ticket: Ticket, effects: &mut Vec<Effect<W, A>>) {
+        if let Some(len) = self.stopped.remove(&ticket) {
+            self.promised -= len;
+            self.budget.sub(Amount::file(len));
+        }
         self.running -= 1;
         self.start_next(effects);
     }
@@ -546,10 +627,13 @@ impl<W, A> Table<W, A> {
                 let existing = *existing;
                 match &mut entry.state {
                     State::Queued { place, .. } => self.queue.remove(*place),
-                    State::Fetching { abort, reserved, .. } => {
+                    State::Fetching { ticket, abort, reserved, .. } => {
                         effects.extend(abort.take().map(Effect::Abort));
                         match reserved {
-                            Some(len) => self.budget.sub(Amount::file(*len)),
+                            // Its file is there until its task has ended.
+                            Some(len) => {
+                                self.stopped.insert(*ticket, *len);
+                            }
                             None => self.unreserved -= 1,
                         }
                     }

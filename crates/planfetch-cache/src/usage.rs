@@ -1,17 +1,18 @@
 //! How full a directory is that several processes share, and who makes room in it.
 //!
 //! A file holds the number of bytes and of files in the directory. Room is counted before it is used and given back
-//! after it is free, each under the lock of that file; so a crash leaves the count too high, never too low. Who finds
-//! the directory full lists it, which is the truth, and deletes what no process leases.
+//! after it is free, each under the lock of that file; so a crash leaves the count too high, not too low. Who finds the
+//! directory full lists it, and deletes what no process leases.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crate::directory::{CacheDir, Found, remove};
+use crate::directory::{CacheDir, Listing, remove};
+use crate::key::ObjectKey;
 use crate::lease::{Leases, Lock, try_lock};
 use crate::table::{Amount, Limits};
 
@@ -27,11 +28,11 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// Opens the count, and corrects it by what has been found.
-    pub(crate) fn open(dir: &CacheDir, found: &[Found]) -> io::Result<Self> {
+    pub(crate) fn open(dir: &CacheDir, found: &Listing) -> io::Result<Self> {
         let usage = Self { file: Mutex::new(dir.shared_file("usage")?) };
         usage.change(|used| {
             // Others may be writing, whose room is counted already.
-            let found = amount(found);
+            let found = amount(found, &Pending::default());
             *used = Amount { bytes: used.bytes.max(found.bytes), files: used.files.max(found.files) };
         })?;
         Ok(usage)
@@ -52,42 +53,34 @@ impl Usage {
 
     /// Takes room, and deletes files for it if need be: those that no process leases, the least recently used first.
     /// Returns false when all is in use, and how many files went.
-    ///
-    /// `pending` is what this process has taken and may not have written yet: no listing shows it.
     pub(crate) fn take(
         &self,
         room: Amount,
-        pending: Amount,
+        own: &Pending,
         limits: &Limits,
         dir: &CacheDir,
         leases: &Leases,
     ) -> io::Result<(bool, u64)> {
         self.change(|used| {
-            if fits(*used, room, limits.max_bytes, limits.max_files) {
-                used.bytes += room.bytes;
-                used.files += room.files;
-                return Ok((true, 0));
+            let mut deleted = 0;
+            if !fits(*used, room, limits.max_bytes, limits.max_files) {
+                let low = |limit: u64| (limit as f64 * limits.low_watermark) as u64;
+                let target = Limits { max_bytes: low(limits.max_bytes), max_files: low(limits.max_files), ..*limits };
+                (*used, deleted) = sweep(dir, leases, &target, own, room)?;
             }
-            let low = |limit: u64| (limit as f64 * limits.low_watermark) as u64;
-            let target = Limits { max_bytes: low(limits.max_bytes), max_files: low(limits.max_files), ..*limits };
-            let mut with_pending = room;
-            with_pending.add(pending);
-            let (mut left, deleted) = sweep(dir, leases, &target, with_pending)?;
-            left.add(pending);
-            *used = left;
-            let is_room = fits(left, room, limits.max_bytes, limits.max_files);
+            let is_room = fits(*used, room, limits.max_bytes, limits.max_files);
             if is_room {
-                used.bytes += room.bytes;
-                used.files += room.files;
+                used.bytes = used.bytes.saturating_add(room.bytes);
+                used.files = used.files.saturating_add(room.files);
             }
             Ok((is_room, deleted))
         })?
     }
 
     /// Deletes what no process leases until no more than the limits allow is left. Returns how many files went.
-    pub(crate) fn shrink(&self, limits: &Limits, dir: &CacheDir, leases: &Leases) -> io::Result<u64> {
+    pub(crate) fn shrink(&self, own: &Pending, limits: &Limits, dir: &CacheDir, leases: &Leases) -> io::Result<u64> {
         self.change(|used| {
-            let (left, deleted) = sweep(dir, leases, limits, Amount::default())?;
+            let (left, deleted) = sweep(dir, leases, limits, own, Amount::default())?;
             *used = left;
             Ok(deleted)
         })?
@@ -98,27 +91,35 @@ impl Usage {
         while !try_lock(&file, 0, Lock::Exclusive)? {
             pause(ASK_AGAIN_AFTER);
         }
-        let result = (|| {
-            let mut bytes = [0; 16];
-            file.rewind()?;
-            let mut content = Vec::new();
-            file.read_to_end(&mut content)?;
-            if content.len() == bytes.len() {
-                bytes.copy_from_slice(&content);
-            }
-            let (first, last) = (u128::from_le_bytes(bytes) as u64, (u128::from_le_bytes(bytes) >> 64) as u64);
-            let before = Amount { bytes: first, files: last };
-            let mut used = before;
-            let result = change(&mut used);
-            if used != before || content.len() != bytes.len() {
-                file.rewind()?;
-                file.write_all(&(u128::from(used.bytes) | u128::from(used.files) << 64).to_le_bytes())?;
-            }
-            Ok(result)
-        })();
+        let locked = Locked(&mut file);
+        let mut bytes = [0; 16];
+        locked.0.rewind()?;
+        let mut content = Vec::new();
+        locked.0.read_to_end(&mut content)?;
+        if let Some(first) = content.first_chunk() {
+            bytes = *first;
+        }
+        let number = u128::from_le_bytes(bytes);
+        // OK because each half of it is taken.
+        let before = Amount { bytes: number as u64, files: (number >> 64) as u64 };
+        let mut used = before;
+        let result = change(&mut used);
+        if used != before || content.len() != bytes.len() {
+            locked.0.set_len(bytes.len() as u64)?;
+            locked.0.rewind()?;
+            locked.0.write_all(&(u128::from(used.bytes) | u128::from(used.files) << 64).to_le_bytes())?;
+        }
+        Ok(result)
+    }
+}
+
+/// The file while its first byte is locked. However that ends, the lock does too: others wait for it.
+struct Locked<'a>(&'a mut File);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
         // OK because the lock ends with the file at the latest.
-        let _ = try_lock(&file, 0, Lock::None);
-        result
+        let _ = try_lock(self.0, 0, Lock::None);
     }
 }
 
@@ -126,22 +127,35 @@ fn fits(used: Amount, more: Amount, max_bytes: u64, max_files: u64) -> bool {
     used.bytes.saturating_add(more.bytes) <= max_bytes && used.files.saturating_add(more.files) <= max_files
 }
 
-fn amount(found: &[Found]) -> Amount {
-    Amount { bytes: found.iter().map(|(_, stamp)| stamp.len).sum(), files: found.len() as u64 }
+/// What this process has taken for downloads under way.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    pub(crate) amount: Amount,
+    /// The objects that it is for; their temporary files are counted already.
+    pub(crate) keys: HashSet<ObjectKey>,
 }
 
-/// Lists the directory, and deletes what no process leases until `room` fits into the limits. Returns what is left and
+/// Adds up what is in the directory, what this process has taken, and what others are writing: the name of a temporary
+/// file says how long it will be. What another process has taken and not made a file for, no listing shows.
+fn amount(found: &Listing, own: &Pending) -> Amount {
+    let mut all = own.amount;
+    found.objects.iter().for_each(|(_, stamp)| all.add_file(stamp.len));
+    found.under_way.iter().filter(|(key, _)| !own.keys.contains(key)).for_each(|(_, len)| all.add_file(*len));
+    all
+}
+
+/// Lists the directory, and deletes what no process leases until `room` fits into the limits. Returns what is left, and
 /// how many files went.
 #[expect(clippy::disallowed_methods, reason = "processes have no other clock in common than that of their files")]
-fn sweep(dir: &CacheDir, leases: &Leases, limits: &Limits, room: Amount) -> io::Result<(Amount, u64)> {
+fn sweep(dir: &CacheDir, leases: &Leases, limits: &Limits, own: &Pending, room: Amount) -> io::Result<(Amount, u64)> {
     let found = dir.scan(|_| false)?;
-    let mut left = amount(&found);
+    let mut left = amount(&found, own);
     if fits(left, room, limits.max_bytes, limits.max_files) {
         return Ok((left, 0));
     }
     let now = SystemTime::now();
     let mut oldest: BinaryHeap<Reverse<(SystemTime, u64)>> =
-        found.iter().zip(0..).map(|(found, i)| Reverse((dir.last_use(*found), i))).collect();
+        found.objects.iter().zip(0..).map(|(found, i)| Reverse((dir.last_use(*found), i))).collect();
     let mut deleted = 0;
     while !fits(left, room, limits.max_bytes, limits.max_files)
         && let Some(Reverse((last_use, i))) = oldest.pop()
@@ -150,10 +164,9 @@ fn sweep(dir: &CacheDir, leases: &Leases, limits: &Limits, room: Amount) -> io::
             break;
         }
         // OK because the numbers were given out to the elements of the list.
-        let (key, stamp) = found[i as usize];
+        let (key, stamp) = found.objects[i as usize];
         if leases.if_unused(key, || remove(&dir.path(key, stamp))).transpose()?.is_some() {
-            left.bytes -= stamp.len;
-            left.files -= 1;
+            left.sub_file(stamp.len);
             deleted += 1;
         }
     }

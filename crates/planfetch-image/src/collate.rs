@@ -172,6 +172,11 @@ impl<T: Element> Collate<ImageSample> for ImageCollate<T> {
         buffer
     }
 
+    fn num_bytes(&self, batch: &ImageBatch<T>) -> Option<u64> {
+        // OK because no machine has memory for more bytes than fit in 64 bits.
+        Some(batch.num_bytes() as u64)
+    }
+
     fn recycle(&self, batch: ImageBatch<T>) -> Option<ImageBatch<T>> {
         Some(batch)
     }

@@ -15,6 +15,7 @@ use crate::error::{CacheError, CacheErrorKind};
 use crate::exchange::ObservingConnector;
 #[cfg(any(feature = "gcp", feature = "azure", feature = "http"))]
 use crate::uri::ObjectUri;
+use crate::uri::redacted;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,7 +41,7 @@ pub(super) fn check_endpoint(endpoint: &str, allow_http: bool) -> Result<(), Cac
         }
         _ => "is no URL; write https://host:port",
     };
-    Err(CacheError::new(CacheErrorKind::InvalidSetting, format!("the endpoint {endpoint} {problem}")))
+    Err(CacheError::new(CacheErrorKind::InvalidSetting, format!("the endpoint {} {problem}", redacted(endpoint))))
 }
 
 pub(super) fn is_loopback(endpoint: &str) -> bool {
@@ -67,6 +68,18 @@ fn opened<S: ObjectStore>(
     }
 }
 
+/// Takes the client's options out of the variables that object_store reads: the proxy, certificates and the like.
+#[cfg(any(feature = "gcp", feature = "azure"))]
+fn client_of_env(prefix: &str, key_of: impl Fn(&str) -> Option<object_store::ClientConfigKey>) -> ClientOptions {
+    let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    variables.filter(|(name, _)| name.starts_with(prefix)).fold(ClientOptions::new(), |client, (name, value)| {
+        match (key_of(&name.to_ascii_lowercase()), value.into_string()) {
+            (Some(key), Ok(value)) => client.with_config(key, value),
+            _ => client,
+        }
+    })
+}
+
 /// How any bucket of Google Cloud Storage is opened: as the variables `GOOGLE_*` say.
 #[cfg(feature = "gcp")]
 pub(super) struct GcsConfig {
@@ -89,7 +102,10 @@ impl GcsConfig {
 
     pub(super) fn open(&self, uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
         let builder = self.builder.clone().with_bucket_name(uri.store_url.trim_start_matches("gs://"));
-        let client = without_timeout(ClientOptions::new());
+        let client = without_timeout(client_of_env("GOOGLE_", |name| match name.parse() {
+            Ok(object_store::gcp::GoogleConfigKey::Client(key)) => Some(key),
+            _ => None,
+        }));
         let builder = builder.with_client_options(client).with_http_connector(ObservingConnector);
         opened(uri, builder.with_retry(no_retries()).build())
     }
@@ -129,7 +145,13 @@ impl AzureConfig {
 
     pub(super) fn open(&self, uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
         let builder = self.builder.clone().with_container_name(uri.store_url.trim_start_matches("az://"));
-        let client = without_timeout(ClientOptions::new()).with_allow_http(self.is_emulator);
+        let mut client = without_timeout(client_of_env("AZURE_", |name| match name.parse() {
+            Ok(object_store::azure::AzureConfigKey::Client(key)) => Some(key),
+            _ => None,
+        }));
+        if self.is_emulator {
+            client = client.with_allow_http(true);
+        }
         let builder = builder.with_client_options(client).with_http_connector(ObservingConnector);
         opened(uri, builder.with_retry(no_retries()).build())
     }

@@ -85,6 +85,8 @@ pub(super) struct Entry<W, A> {
     pub(super) pins: u32,
     /// Whether the file goes as soon as nothing holds or pins it.
     pub(super) evict: bool,
+    /// Whether the object has changed in the store since its fetch began, which so brings the old one.
+    pub(super) stale: bool,
     /// When the object is used next, for when it is given up.
     pub(super) next_use: NextUse,
     /// When the file came.
@@ -106,6 +108,7 @@ impl<W, A> Entry<W, A> {
             holds: 0,
             pins: 0,
             evict: false,
+            stale: false,
             next_use: NextUse::Unknown,
             born: Duration::ZERO,
         }

@@ -71,7 +71,7 @@ impl Machine {
             };
             self.update(|table, effects| table.finish(key, ticket, outcome, effects));
         }
-        self.update(|table, effects| table.slot_freed(effects));
+        self.update(|table, effects| table.slot_freed(ticket, effects));
     }
 
     fn remove(self: &ShuttleArc<Self>, files: Vec<(ObjectKey, Stamp)>) {

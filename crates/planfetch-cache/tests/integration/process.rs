@@ -153,7 +153,7 @@ fn serve(objects: u64) -> S3Server {
 
 /// Damages files as a failing disk, or a careless user, does. Returns files that are not the cache's.
 fn damage(dir: &Path, rng: &mut ChaCha8Rng) -> Vec<PathBuf> {
-    let is_ours = |path: &PathBuf| !path.file_name().unwrap().to_str().unwrap().starts_with("foreign");
+    let is_ours = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| bytes != b"mine");
     let files: Vec<PathBuf> = objects(dir.parent().unwrap()).into_iter().filter(is_ours).collect();
     for path in &files {
         let Ok(mut bytes) = fs::read(path) else { continue };
@@ -172,7 +172,11 @@ fn damage(dir: &Path, rng: &mut ChaCha8Rng) -> Vec<PathBuf> {
         fs::write(path, bytes).unwrap();
     }
     let mut foreign = vec![dir.join(format!("foreign-{}", rng.next_u32()))];
-    foreign.extend(files.first().map(|path| path.with_file_name(format!("foreign-{}", rng.next_u32()))));
+    let folder = files.first().and_then(|path| path.parent());
+    // Names that look like the cache's at first sight.
+    for name in ["foreign-", ".tmp-aé", ".tmp-+f+f+f+f+f+f+f+f+f+f+f+f+f+f+f+f+f+f+f+f", "é"] {
+        foreign.extend(folder.map(|folder| folder.join(format!("{name}{:040x}", rng.next_u32()))));
+    }
     foreign.iter().for_each(|path| fs::write(path, b"mine").unwrap());
     foreign
 }
@@ -215,7 +219,8 @@ fn restart(rounds: u64, first_seed: u64) {
             foreign.extend(dir.is_dir().then(|| damage(&dir, &mut rng)).into_iter().flatten());
 
             let cache = open(&task(9));
-            assert_eq!(temp_files(folder.path()), Vec::<PathBuf>::new(), "seed {seed}");
+            let left: Vec<_> = temp_files(folder.path()).into_iter().filter(|path| !foreign.contains(path)).collect();
+            assert_eq!(left, Vec::<PathBuf>::new(), "seed {seed}");
             for i in 0..20 {
                 let id = (seed * 31 + i * 7) % OBJECTS;
                 let file = cache.ensure_local(&uri(id)).unwrap();
@@ -365,4 +370,53 @@ fn a_directory_is_shared_by_those_who_say_so_and_by_nobody_else() {
     let alone = builder(PruneBackend::Meta).build().unwrap();
     assert!(builder(PruneBackend::Scan).build().is_err());
     drop(alone);
+}
+
+#[test]
+fn what_another_process_uses_is_not_invalidated_under_it() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), serve(3));
+    let task = Task {
+        dir: folder.path().join("cache"),
+        endpoint: server.endpoint(),
+        settings: shared_settings(1 << 40),
+        work: Work::Read { ids: Vec::new(), window: 0 },
+    };
+    // Two openings stand against each other as two processes do.
+    let (a, b) = (open(&task), open(&task));
+    let file = a.ensure_local(&uri(1)).unwrap();
+    b.invalidate(&uri(1)).unwrap();
+    a.invalidate(&uri(1)).unwrap();
+    assert!(file.path().unwrap().exists());
+    drop(file);
+    crate::support::eventually("nobody uses it", || {
+        b.invalidate(&uri(1)).unwrap();
+        !b.contains(&uri(1))
+    });
+    assert_eq!(b.stats().local_files, 0);
+    drop(b.ensure_local(&uri(1)).unwrap());
+    assert_eq!(server.counts().requests, 2);
+}
+
+#[test]
+fn opening_another_cache_forgets_no_room_that_the_first_has_taken() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
+    (0..4).for_each(|i| server.put("data", &i.to_string(), &content(i, 20 << 20)));
+    // More than half of each has been written when they stall.
+    server.inject(FaultRule::first(1, Fault::StallBody(12 << 20)));
+    let task = Task {
+        dir: folder.path().join("cache"),
+        endpoint: server.endpoint(),
+        settings: CacheSettings { progress_timeout: Duration::from_secs(600), ..shared_settings(50 << 20) },
+        work: Work::Read { ids: Vec::new(), window: 0 },
+    };
+    let first = open(&task);
+    let guards = first.prefetch_all((0..2).map(uri), 0).unwrap();
+    crate::support::eventually("room for two is taken", || first.stats().local_bytes == 40 << 20);
+    let second = open(&task);
+    assert_eq!(second.stats().local_bytes, 40 << 20);
+    second.prune(0);
+    assert_eq!(second.stats().local_bytes, 40 << 20);
+    server.clear_faults();
+    assert!(second.ensure_local(&uri(3)).unwrap().path().is_none(), "there is no room for a third");
+    drop(guards);
 }

@@ -187,3 +187,54 @@ fn any_store_can_be_registered_under_any_url() {
     let error = cache.ensure_local("memory://other/a").unwrap_err();
     assert_eq!(error.kind(), CacheErrorKind::InvalidUri);
 }
+
+#[test]
+fn an_object_that_changes_while_it_is_fetched_is_fetched_again() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    server.put("data", "k", b"old");
+    server.inject(FaultRule::first(1, Fault::SlowBody(1, Duration::from_millis(100))));
+    let cache = open(dir.path(), &server);
+    let guard = cache.prefetch("s3://data/k").unwrap();
+    eventually("the old one is on its way", || server.counts().requests == 1);
+    server.put("data", "k", b"newer");
+    cache.invalidate("s3://data/k").unwrap();
+    assert_eq!(read(&cache.ensure_local("s3://data/k").unwrap()), b"newer");
+    assert_eq!(server.counts().requests, 2);
+    drop(guard);
+}
+
+#[test]
+fn a_cache_that_can_not_be_opened_is_an_error_in_asynchronous_code_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = CacheSettings { prune_backend: planfetch_cache::PruneBackend::Scan, ..quick() };
+    drop(DiskCache::builder(dir.path().join("cache")).with_settings(settings.clone()).build().unwrap());
+    std::fs::remove_dir_all(dir.path().join("cache/leases")).unwrap();
+    std::fs::write(dir.path().join("cache/leases"), b"").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let opened =
+        runtime.block_on(async { DiskCache::builder(dir.path().join("cache")).with_settings(settings).build() });
+    assert_eq!(opened.unwrap_err().kind(), CacheErrorKind::Directory);
+}
+
+#[test]
+fn a_runtime_that_has_ended_is_an_error_for_each_request_and_no_more() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let cache = builder(dir.path(), &server).with_io_runtime(runtime.handle().clone()).build().unwrap();
+    drop(runtime);
+    let uris: Vec<String> = (0..50_000).map(|i| format!("s3://data/{i}")).collect();
+    let guards = cache.prefetch_all(&uris, 0).unwrap();
+    let error = cache.ensure_local("s3://data/7").unwrap_err();
+    assert_eq!(error.kind(), CacheErrorKind::Closed);
+    drop(guards);
+}
+
+#[test]
+fn a_range_behind_the_end_of_a_local_file_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("shard"), b"short").unwrap();
+    let cache = DiskCache::builder(dir.path().join("cache")).build().unwrap();
+    let error = cache.ensure_local_range(&format!("file://{}/shard", dir.path().display()), 50..60).unwrap_err();
+    assert_eq!(error.kind(), CacheErrorKind::InvalidUri, "{error}");
+    assert_eq!(cache.stats().retries, 0);
+}
