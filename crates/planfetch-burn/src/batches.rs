@@ -4,7 +4,7 @@ use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use burn::tensor::Device;
 use planfetch::loader::LoaderStats;
@@ -29,21 +29,35 @@ pub(crate) trait Batches<O>: Send {
     fn steer(&self) -> Arc<dyn Steer>;
 }
 
-/// A [`PrefetchController`] of any batches.
+/// A [`PrefetchController`] of any batches, which outlives its loader.
 pub(crate) trait Steer: Send + Sync {
     fn set_epoch(&self, epoch: u64) -> Result<(), LoaderError>;
     fn restore(&self, state: &LoaderState) -> Result<(), LoaderError>;
     fn state(&self) -> LoaderState;
-    fn epoch(&self) -> u64;
     fn step(&self) -> usize;
     fn report(&self) -> LoaderReport;
     fn stats(&self) -> LoaderStats;
     fn failed_samples(&self) -> Vec<FailedSample>;
 }
 
-pub(crate) struct Converted<B, O> {
-    pub(crate) loader: PrefetchingLoader<B>,
-    pub(crate) convert: Arc<Convert<B, O>>,
+pub(crate) struct Converted<B: Send + 'static, O> {
+    loader: PrefetchingLoader<B>,
+    convert: Arc<Convert<B, O>>,
+    handle: Handle<B>,
+}
+
+impl<B: Send + 'static, O> Converted<B, O> {
+    pub(crate) fn new(loader: PrefetchingLoader<B>, convert: Arc<Convert<B, O>>) -> Self {
+        let handle = Handle { controller: loader.controller(), last: Arc::default() };
+        Self { loader, convert, handle }
+    }
+}
+
+impl<B: Send + 'static, O> Drop for Converted<B, O> {
+    fn drop(&mut self) {
+        // A loader that has ended does not know any more what was taken of what it had made.
+        let _ = self.handle.last.set((self.loader.state(), self.handle.controller.step()));
+    }
 }
 
 impl<B: Send + 'static, O> Batches<O> for Converted<B, O> {
@@ -65,41 +79,50 @@ impl<B: Send + 'static, O> Batches<O> for Converted<B, O> {
     }
 
     fn steer(&self) -> Arc<dyn Steer> {
-        Arc::new(self.loader.controller())
+        Arc::new(self.handle.clone())
     }
 }
 
-impl<B: Send + 'static> Steer for PrefetchController<B> {
+/// What is known of a loader, while it lives and after.
+struct Handle<B> {
+    controller: PrefetchController<B>,
+    /// The state and the step when the loader ended.
+    last: Arc<OnceLock<(LoaderState, usize)>>,
+}
+
+impl<B> Clone for Handle<B> {
+    fn clone(&self) -> Self {
+        Self { controller: self.controller.clone(), last: Arc::clone(&self.last) }
+    }
+}
+
+impl<B: Send + 'static> Steer for Handle<B> {
     fn set_epoch(&self, epoch: u64) -> Result<(), LoaderError> {
-        self.set_epoch(epoch)
+        self.controller.set_epoch(epoch)
     }
 
     fn restore(&self, state: &LoaderState) -> Result<(), LoaderError> {
-        self.restore(state)
+        self.controller.restore(state)
     }
 
     fn state(&self) -> LoaderState {
-        self.state()
-    }
-
-    fn epoch(&self) -> u64 {
-        self.epoch()
+        self.last.get().map_or_else(|| self.controller.state(), |(state, _)| state.clone())
     }
 
     fn step(&self) -> usize {
-        self.step()
+        self.last.get().map_or_else(|| self.controller.step(), |(_, step)| *step)
     }
 
     fn report(&self) -> LoaderReport {
-        self.report()
+        self.controller.report()
     }
 
     fn stats(&self) -> LoaderStats {
-        self.stats()
+        self.controller.stats()
     }
 
     fn failed_samples(&self) -> Vec<FailedSample> {
-        self.failed_samples()
+        self.controller.failed_samples()
     }
 }
 

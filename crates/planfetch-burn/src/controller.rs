@@ -80,7 +80,8 @@ impl PlanController {
 
     /// Returns where the run is: the next batch that the training loop takes. All slices have the same, between steps.
     ///
-    /// A start that was set and not yet begun does not show in it.
+    /// It holds after the training too, when burn has dropped the loader. A start that was set and not yet begun does not
+    /// show in it.
     #[must_use]
     pub fn state(&self) -> LoaderState {
         self.first().state()
@@ -89,7 +90,7 @@ impl PlanController {
     /// Returns the epoch of the next batch, counted from 0. burn counts from 1.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.first().epoch()
+        self.first().state().epoch()
     }
 
     /// Returns the step of the next batch within its epoch, counted from 0.

@@ -44,7 +44,7 @@ where
             builder = builder.with_cache(cache.clone());
         }
         let (loader, _) = builder.build()?;
-        Ok(Box::new(Converted { loader, convert: Arc::clone(&self.convert) }))
+        Ok(Box::new(Converted::new(loader, Arc::clone(&self.convert))))
     }
 
     fn provider(&self) -> &Arc<dyn PlanProvider> {

@@ -281,6 +281,16 @@ fn a_state_goes_on_with_the_next_batch_with_progress_that_completes() {
 }
 
 #[test]
+fn a_state_that_is_asked_for_when_the_loader_is_gone_is_where_the_loop_was() {
+    let loader = numbers(50, 8);
+    let controller = loader.controller();
+    loader.iter().take(3).for_each(drop);
+    drop(loader);
+    assert_eq!((controller.state().epoch(), controller.state().position()), (0, 24));
+    assert_eq!((controller.epoch(), controller.step()), (0, 3));
+}
+
+#[test]
 fn a_state_of_another_order_is_refused() {
     let state = numbers(50, 8).controller().state();
     let plan = ShuffleOncePerEpochPlanProvider::new(50, 8, 43).unwrap();
