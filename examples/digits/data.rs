@@ -1,18 +1,71 @@
-//! The shipped digits, written out as objects.
+//! Where the digits come from.
 
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use flate2::read::GzDecoder;
 use image::GrayImage;
-use planfetch::prelude::BoxError;
+use planfetch::prelude::*;
 
 /// 1,797 rows of 64 pixels in 0..=16 and the digit; see `data/README.md` for where they come from.
 const DIGITS: &[u8] = include_bytes!("../data/optdigits.csv.gz");
 
+/// Which digits, and where their files lie
+#[derive(Debug, Args)]
+pub(crate) struct Source {
+    /// The index: a CSV file or the URI of one, with the columns s3_uri and label [default: the shipped digits]
+    #[arg(long)]
+    index: Option<String>,
+    /// The URL of an S3 server; credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
+    #[arg(long)]
+    endpoint: Option<String>,
+    /// Where the shipped digits are written, and the cache lies
+    #[arg(long, default_value = "digits-data")]
+    data_dir: PathBuf,
+    /// The height and width that images are resized to
+    #[arg(long, default_value_t = 8)]
+    pub(crate) size: usize,
+}
+
+/// The digits to train on, and those that are held out.
+pub(crate) struct Digits {
+    pub(crate) train: SampleIndex,
+    pub(crate) test: SampleIndex,
+    pub(crate) cache: DiskCache,
+    pub(crate) images: ImageSettings,
+}
+
+impl Source {
+    /// Reads the index, and holds every fifth image out.
+    #[expect(clippy::print_stdout, reason = "the trainer reports on standard output")]
+    pub(crate) fn open(&self) -> Result<Digits, BoxError> {
+        let stores = StoreSettings { endpoint: self.endpoint.clone(), ..StoreSettings::default() };
+        let cache = DiskCache::builder(self.data_dir.join("cache")).with_store_settings(stores).build()?;
+        let location = match &self.index {
+            Some(location) => location.clone(),
+            None => write_digits(&self.data_dir.join("store"))?,
+        };
+        let index = load_index(&location, &CsvSettings::default(), &cache)?;
+        let n = usize::try_from(index.len())?;
+        let (train, test) =
+            (index.select((0..n).filter(|row| row % 5 != 4)), index.select((0..n).filter(|row| row % 5 == 4)));
+        println!("{} images to train on, {} held out, from {location}", train.len(), test.len());
+        let images = ImageSettings {
+            height: self.size,
+            width: self.size,
+            mean: [0.3; 3],
+            std: [0.38; 3],
+            decode: DecodeSettings { color: ColorMode::Gray, ..DecodeSettings::default() },
+            ..ImageSettings::default()
+        };
+        Ok(Digits { train, test, cache, images })
+    }
+}
+
 /// Writes every digit as a PNG file below `folder`, unless it has been done, and returns the path of their index.
-pub(crate) fn write_digits(folder: &Path) -> Result<String, BoxError> {
+fn write_digits(folder: &Path) -> Result<String, BoxError> {
     let index_path = folder.join("index.csv");
     // The index is written last: where it is, everything is.
     if !index_path.exists() {

@@ -1,36 +1,32 @@
 //! Trains a small convolutional net on handwritten digits: objects in a store → plan → cache → batches → burn.
 //!
 //! Without arguments it writes the digits as PNG files into `digits-data/` and trains from there. With `--index` and
-//! `--endpoint` it trains from an S3 server: the index lists the URIs of the images and their labels.
+//! `--endpoint` it trains from an S3 server: the index lists the URIs of the images and their labels. With
+//! `--checkpoints` it may be killed at any moment, and goes on with the next batch when it is started again.
 
 mod data;
 mod model;
+mod run;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::optim::{AdamConfig, GradientsParams};
+use burn::optim::GradientsParams;
 use burn::tensor::Device;
 use clap::Parser;
 use planfetch::prelude::*;
-use planfetch_burn::ToTensors;
+use planfetch_burn::{CheckpointRecorder, ToTensors};
 
-use crate::model::Net;
+use crate::data::Source;
+use crate::run::{Run, StepLog};
 
 /// Trains a classifier of handwritten digits
 #[derive(Debug, Parser)]
 struct Options {
-    /// The index: a CSV file or the URI of one, with the columns s3_uri and label [default: the shipped digits]
-    #[arg(long)]
-    index: Option<String>,
-    /// The URL of an S3 server; credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
-    #[arg(long)]
-    endpoint: Option<String>,
-    /// Where the shipped digits are written, and the cache lies
-    #[arg(long, default_value = "digits-data")]
-    data_dir: PathBuf,
+    #[command(flatten)]
+    source: Source,
     /// Passes over the data
     #[arg(long, default_value_t = 12)]
     epochs: u64,
@@ -43,6 +39,15 @@ struct Options {
     /// The seed of the order and of the weights
     #[arg(long, default_value_t = 42)]
     seed: u64,
+    /// Where checkpoints are kept; a run goes on from the newest one there
+    #[arg(long)]
+    checkpoints: Option<PathBuf>,
+    /// After how many steps a checkpoint is saved, besides those at the end of each epoch
+    #[arg(long, default_value_t = 0)]
+    checkpoint_every: u64,
+    /// A file that gets a line for each step: its number, its loss and the samples
+    #[arg(long)]
+    steps: Option<PathBuf>,
 }
 
 fn main() -> Result<(), BoxError> {
@@ -52,59 +57,52 @@ fn main() -> Result<(), BoxError> {
 #[expect(clippy::print_stdout, reason = "the trainer reports on standard output")]
 fn train(options: &Options) -> Result<(), BoxError> {
     let started = Instant::now();
-    let stores = StoreSettings { endpoint: options.endpoint.clone(), ..StoreSettings::default() };
-    let cache = DiskCache::builder(options.data_dir.join("cache")).with_store_settings(stores).build()?;
-    let location = match &options.index {
-        Some(location) => location.clone(),
-        None => data::write_digits(&options.data_dir.join("store"))?,
-    };
-    let index = load_index(&location, &CsvSettings::default(), &cache)?;
-
-    // Every fifth image is held out.
-    let n = usize::try_from(index.len())?;
-    let train_index = index.select((0..n).filter(|row| row % 5 != 4));
-    let test_index = index.select((0..n).filter(|row| row % 5 == 4));
-    println!("{} images to train on, {} held out, from {location}", train_index.len(), test_index.len());
-
-    let train_plan = ShuffleOncePerEpochPlanProvider::new(train_index.len(), options.batch_size, options.seed)?;
-    let test_plan = SequentialPlanProvider::new(test_index.len(), options.batch_size)?;
-    let images = ImageSettings {
-        height: 8,
-        width: 8,
-        mean: [0.3; 3],
-        std: [0.38; 3],
-        decode: DecodeSettings { color: ColorMode::Gray, ..DecodeSettings::default() },
-    };
+    let digits = options.source.open()?;
+    let train_plan = ShuffleOncePerEpochPlanProvider::new(digits.train.len(), options.batch_size, options.seed)?;
+    let test_plan = SequentialPlanProvider::new(digits.test.len(), options.batch_size)?;
     let loader = |index, plan: Box<dyn PlanProvider>| -> Result<_, BoxError> {
         let settings = LoaderSettings { num_epochs: Some(options.epochs), ..LoaderSettings::default() };
-        let dataset = ImageDataset::new(index, images.clone())?;
-        Ok(build_prefetching_loader(dataset, ImageCollate::new(&images)?, plan, cache.clone(), settings)?)
+        let dataset = ImageDataset::new(index, digits.images.clone())?;
+        let collate = ImageCollate::new(&digits.images)?;
+        Ok(build_prefetching_loader(dataset, collate, plan, digits.cache.clone(), settings)?)
     };
-    let (mut train_loader, train_controller) = loader(train_index, Box::new(train_plan))?;
-    let (mut test_loader, test_controller) = loader(test_index, Box::new(test_plan))?;
+    let (mut train_loader, train_controller) = loader(digits.train.clone(), Box::new(train_plan))?;
+    let (mut test_loader, test_controller) = loader(digits.test.clone(), Box::new(test_plan))?;
 
     let plain = Device::flex();
     let device = plain.clone().autodiff();
     device.seed(options.seed);
-    let mut net = Net::new(&device);
-    let mut optimizer = AdamConfig::new().init();
+    let mut run = Run::new(options.source.size, &device);
+    let recorder = options.checkpoints.as_ref().map(CheckpointRecorder::new).transpose()?;
+    let recorder = recorder.map(|recorder| recorder.with_every(options.checkpoint_every));
+    if let Some(checkpoint) = recorder.as_ref().map(CheckpointRecorder::latest).transpose()?.flatten() {
+        train_controller.restore(&checkpoint.state)?;
+        run = run.load(&checkpoint)?;
+        println!("going on after step {} from {}", checkpoint.step, checkpoint.path.display());
+    }
+    let mut steps = options.steps.as_ref().map(|path| StepLog::open(path, run.step)).transpose()?;
     let loss = CrossEntropyLossConfig::new().init(&device);
 
-    for epoch in 0..options.epochs {
-        train_controller.set_epoch(epoch)?;
-        let (mut loss_sum, mut seen) = (0.0, 0.0);
-        for batch in &mut train_loader {
-            let (images, labels) = batch?.to_tensors(&device);
-            let batch_len = images.dims()[0] as f64;
-            let batch_loss = loss.forward(net.forward(images), labels);
-            loss_sum += batch_loss.clone().into_scalar::<f64>() * batch_len;
-            seen += batch_len;
-            let gradients = GradientsParams::from_grads(batch_loss.backward(), &net);
-            net = optimizer.step(options.learning_rate, net, gradients);
+    for epoch in train_controller.epoch()..options.epochs {
+        for batch in train_loader.epoch(epoch)? {
+            let batch = batch?;
+            let (images, labels) = batch.to_tensors(&device);
+            let batch_loss = loss.forward(run.net.forward(images), labels);
+            let value = batch_loss.clone().into_scalar::<f64>();
+            let gradients = GradientsParams::from_grads(batch_loss.backward(), &run.net);
+            run.net = run.optimizer.step(options.learning_rate, run.net, gradients);
+            run.count(value, batch.len());
+            if let Some(steps) = &mut steps {
+                steps.write(run.step, value, batch.ids())?;
+            }
+            if let Some(recorder) = recorder.as_ref().filter(|recorder| recorder.is_due(run.step)) {
+                let checkpoint = recorder.save(run.step, &train_controller.state(), |folder| run.save(folder))?;
+                println!("saved {}", checkpoint.path.display());
+            }
         }
 
         test_controller.set_epoch(epoch)?;
-        let validated = net.valid();
+        let validated = run.net.valid();
         let (mut right, mut asked) = (0, 0);
         for batch in &mut test_loader {
             let batch = batch?;
@@ -116,12 +114,15 @@ fn train(options: &Options) -> Result<(), BoxError> {
         println!(
             "epoch {:>2}  loss {:.4}  held-out accuracy {:.2} %  {:.1} s",
             epoch + 1,
-            loss_sum / seen,
+            run.take_mean_loss(),
             100.0 * right as f64 / asked as f64,
             started.elapsed().as_secs_f64()
         );
+        if let Some(recorder) = &recorder {
+            recorder.save(run.step, &train_controller.state(), |folder| run.save(folder))?;
+        }
     }
-    let (loading, caching) = (train_controller.stats(), cache.stats());
+    let (loading, caching) = (train_controller.stats(), digits.cache.stats());
     println!(
         "the training loop waited {:.2} s for {} batches; {} objects were downloaded once, and found local {} times",
         loading.stalled.as_secs_f64(),

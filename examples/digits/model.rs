@@ -6,7 +6,7 @@ use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
 use burn::nn::{Linear, LinearConfig, PaddingConfig2d, Relu};
 use burn::tensor::{Device, Tensor};
 
-/// Two convolutions, one pooling, two dense layers: from `[batch, 1, 8, 8]` to `[batch, 10]`.
+/// Two convolutions, one pooling, two dense layers: from `[batch, 1, size, size]` to `[batch, 10]`.
 #[derive(Debug, Module)]
 pub(crate) struct Net {
     conv1: Conv2d,
@@ -18,13 +18,13 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    pub(crate) fn new(device: &Device) -> Self {
+    pub(crate) fn new(size: usize, device: &Device) -> Self {
         let conv = |from, to| Conv2dConfig::new([from, to], [3, 3]).with_padding(PaddingConfig2d::Same).init(device);
         Self {
             conv1: conv(1, 16),
             conv2: conv(16, 32),
             pool: MaxPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
-            dense1: LinearConfig::new(32 * 4 * 4, 64).init(device),
+            dense1: LinearConfig::new(32 * (size / 2) * (size / 2), 64).init(device),
             dense2: LinearConfig::new(64, 10).init(device),
             activation: Relu::new(),
         }

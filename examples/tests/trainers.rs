@@ -2,19 +2,27 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use planfetch_testkit::{ACCESS_KEY, S3Server, SECRET_KEY};
+use image::GrayImage;
+use planfetch_testkit::{ACCESS_KEY, S3Server, SECRET_KEY, fixtures};
 
-fn digits(arguments: &[&str], dir: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_digits"))
+fn program(path: &str, arguments: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(path);
+    command
         .args(arguments)
         .args(["--data-dir", dir.join("data").to_str().unwrap()])
         .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-        .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-        .output()
-        .unwrap()
+        .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
+    command
+}
+
+fn digits(arguments: &[&str], dir: &Path) -> Output {
+    program(env!("CARGO_BIN_EXE_digits"), arguments, dir).output().unwrap()
 }
 
 /// The lines that tell of epochs, without what the clock decides.
@@ -43,7 +51,7 @@ fn digits_are_learned_from_local_files_and_from_an_s3_server_alike() {
     let server = S3Server::start();
     let store = dir.path().join("data/store");
     server.put_folder("digits", &store);
-    let index = std::fs::read_to_string(store.join("index.csv")).unwrap();
+    let index = fs::read_to_string(store.join("index.csv")).unwrap();
     let local_root = format!("file://{}/", store.canonicalize().unwrap().display());
     server.put("digits", "index.csv", index.replace(&local_root, "s3://digits/").as_bytes());
     let other = tempfile::tempdir().unwrap();
@@ -61,4 +69,151 @@ fn a_missing_index_is_an_error_that_names_it() {
     assert!(!output.status.success());
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("/nowhere/index.csv"), "{error}");
+}
+
+/// Starts the trainer, kills it by SIGKILL as soon as it has saved its `kill_after`th checkpoint, and returns how far it
+/// was by its log.
+fn kill_after(arguments: &[&str], dir: &Path, kill_after: usize) -> usize {
+    let mut child = program(env!("CARGO_BIN_EXE_digits"), arguments, dir).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let saved = lines.map(Result::unwrap).filter(|line| line.starts_with("saved")).nth(kill_after - 1);
+    assert!(saved.is_some(), "it ended before");
+    child.kill().unwrap();
+    assert!(!child.wait().unwrap().success());
+    fs::read_to_string(dir.join("steps")).unwrap().lines().count()
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_step_sees_the_samples_and_has_the_losses_of_one_that_is_not() {
+    let run = |dir: &Path| {
+        let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+        let (checkpoints, steps) = (path("checkpoints"), path("steps"));
+        let options = ["--epochs", "3", "--checkpoint-every", "5"].map(str::to_owned);
+        options.into_iter().chain(["--checkpoints".into(), checkpoints, "--steps".into(), steps]).collect::<Vec<_>>()
+    };
+    let (whole, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let arguments = run(whole.path());
+    let undisturbed = digits(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), whole.path());
+    let expected = fs::read_to_string(whole.path().join("steps")).unwrap();
+    // 1,438 images in batches of 64, three times.
+    assert_eq!(expected.lines().count(), 69);
+
+    let arguments = run(killed.path());
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    // In the middle of the first epoch, of the second, and of the third.
+    let mut before = 0;
+    for checkpoints in [2, 4, 4] {
+        let steps = kill_after(&arguments, killed.path(), checkpoints);
+        assert!(before < steps && steps < 69, "killed after step {steps}");
+        before = steps;
+    }
+    let resumed = digits(&arguments, killed.path());
+    let text = std::str::from_utf8(&resumed.stdout).unwrap();
+    assert!(text.contains("going on after step"), "{text}");
+    // Ids and losses of each step, to the last bit.
+    assert_eq!(fs::read_to_string(killed.path().join("steps")).unwrap(), expected);
+    // Each epoch has each sample once.
+    let mut seen = BTreeMap::<&str, u32>::new();
+    for id in expected.lines().flat_map(|line| line.split(' ').skip(2)) {
+        *seen.entry(id).or_default() += 1;
+    }
+    assert_eq!(seen.len(), 1_438);
+    assert!(seen.values().all(|&times| times == 3));
+    assert_eq!(epochs(&resumed).last(), epochs(&undisturbed).last());
+}
+
+/// Puts 8,000 images to train on and 2,000 to be held out behind a server: the shipped digits at various places of a
+/// larger image. Those that are held out come from digits that are not trained on.
+fn put_moved_digits(server: &S3Server, store: &Path) {
+    let index = fs::read_to_string(store.join("index.csv")).unwrap();
+    let rows: Vec<(&str, &str)> =
+        index.lines().skip(1).map(|line| line.strip_prefix("file://").unwrap().rsplit_once(',').unwrap()).collect();
+    let split = |held_out| {
+        let rows = rows.iter().enumerate().filter(move |(row, _)| (row % 5 == 4) == held_out);
+        rows.map(|(_, &(path, label))| (image::open(path).unwrap().to_luma8(), label)).collect::<Vec<_>>()
+    };
+    let (train, test) = (split(false), split(true));
+    let mut csv = String::from("s3_uri,label\n");
+    for row in 0..10_000_usize {
+        let digits = if row % 5 == 4 { &test } else { &train };
+        // Each digit at several places, of 25.
+        let (digit, label) = &digits[row % digits.len()];
+        let place = row / digits.len() * 7 + row * 3;
+        let mut moved = GrayImage::new(12, 12);
+        image::imageops::replace(&mut moved, digit, (place % 5) as i64, (place / 5 % 5) as i64);
+        server.put("moved", &format!("{row}.png"), &fixtures::png(moved));
+        csv.push_str(&format!("s3://moved/{row}.png,{label}\n"));
+    }
+    server.put("moved", "index.csv", csv.as_bytes());
+}
+
+/// The numbers of a metric by epoch, as they are printed.
+fn metric<'a>(output: &'a str, name: &str) -> Vec<&'a str> {
+    output.lines().filter(|line| line.starts_with("epoch") && line.contains(name)).collect()
+}
+
+#[test]
+fn the_learner_reaches_97_percent_from_an_s3_server_twice_with_the_same_losses_and_resumes_by_epoch() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = S3Server::start();
+    assert!(digits(&["--epochs", "0"], dir.path()).status.success());
+    put_moved_digits(&server, &dir.path().join("data/store"));
+
+    let learn = |artifacts: &str, epochs: &str, resume: &[&str]| {
+        let artifacts = dir.path().join(artifacts);
+        let endpoint = server.endpoint();
+        let mut arguments = vec!["--index", "s3://moved/index.csv", "--endpoint", &endpoint, "--size", "12"];
+        arguments.extend(["--epochs", epochs, "--artifacts", artifacts.to_str().unwrap()]);
+        arguments.extend(resume);
+        let output = program(env!("CARGO_BIN_EXE_digits-learner"), &arguments, dir.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let first = learn("first", "4", &[]);
+    let best = metric(&first, "held-out accuracy");
+    let best = best.iter().map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).fold(0.0, f64::max);
+    assert!(97.0 <= best, "{first}");
+    // The stalls are in the log of the experiment.
+    let log = fs::read_to_string(dir.path().join("first/experiment.log")).unwrap();
+    assert!(log.contains("planfetch::report"), "{log}");
+
+    // Another run, in two processes: the second goes on from the first one's checkpoint.
+    learn("second", "2", &[]);
+    let second = learn("second", "4", &["--resume", "2"]);
+    for name in ["training loss", "held-out loss", "held-out accuracy"] {
+        assert_eq!(metric(&first, name).len(), 4);
+        assert_eq!(metric(&second, name), metric(&first, name));
+    }
+}
+
+#[test]
+fn photographs_in_folders_are_trained_on_with_augmentation_and_a_resumed_run_goes_on_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    for i in 0..40 {
+        let class = dir.path().join(format!("photographs/class_{}", i % 4));
+        fs::create_dir_all(&class).unwrap();
+        let photograph = fixtures::photograph(96, 72, i);
+        fs::write(class.join(format!("{i:02}.jpg")), fixtures::jpeg(&photograph)).unwrap();
+    }
+    let run = |artifacts: &str, epochs: &str, resume: &str| {
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let output = Command::new(env!("CARGO_BIN_EXE_imagenet"))
+            .args(["--train", &path("photographs"), "--cache-dir", &path("cache"), "--artifacts", &path(artifacts)])
+            .args(["--size", "32", "--batch-size", "8", "--epochs", epochs, "--resume", resume])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("36 images of 4 classes to train on, 4 to validate with"), "{text}");
+    };
+    let losses = |artifacts: &str| {
+        ["train", "valid"]
+            .map(|split| fs::read_to_string(dir.path().join(format!("{artifacts}/{split}/epoch-3/Loss.log"))).unwrap())
+    };
+    run("whole", "3", "0");
+    run("resumed", "2", "0");
+    run("resumed", "3", "2");
+    assert!(losses("whole").iter().all(|log| !log.is_empty()));
+    // Of each batch, to the last bit.
+    assert_eq!(losses("resumed"), losses("whole"));
 }

@@ -1,85 +1,96 @@
-//! planfetch for [burn](https://burn.dev): batches as tensors on a burn device.
+//! planfetch for [burn](https://burn.dev): the `DataLoader` that a burn project adds instead of the built-in one.
 //!
 //! ```
-//! use burn::tensor::Device;
+//! use burn::data::dataloader::DataLoader;
+//! use burn::data::dataloader::batcher::Batcher;
+//! use burn::tensor::{Device, Int, Tensor};
 //! use planfetch::prelude::*;
-//! use planfetch_burn::ToTensors;
+//! use planfetch_burn::PlanDataLoaderBuilder;
 //!
-//! let collate = ImageCollate::new(&ImageSettings { height: 2, width: 2, ..ImageSettings::default() })?;
-//! let mut buffer = collate.buffer();
-//! collate.slots(&mut buffer, 3);
-//! let batch = collate.finish(buffer);
+//! /// An existing batcher, as it is.
+//! struct Lengths;
 //!
-//! let (images, labels) = batch.to_tensors(&Device::flex());
-//! assert_eq!(images.dims(), [3, 3, 2, 2]);
-//! assert_eq!(labels.dims(), [3]);
+//! impl Batcher<(i64, i64), Tensor<1, Int>> for Lengths {
+//!     fn batch(&self, items: Vec<(i64, i64)>, device: &Device) -> Tensor<1, Int> {
+//!         let lengths: Vec<i64> = items.into_iter().map(|(length, _label)| length).collect();
+//!         Tensor::from_data(lengths.as_slice(), device)
+//!     }
+//! }
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let rows: Vec<(String, u32)> = (0..10).map(|i| {
+//! #     let path = folder.path().join(format!("{i}.txt"));
+//! #     std::fs::write(&path, vec![0; i]).expect("written");
+//! #     (format!("file://{}", path.display()), 0)
+//! # }).collect();
+//! let index = SampleIndex::from_rows(rows)?;
+//! let cache = DiskCache::builder(folder.path().join("cache")).build()?;
+//! let plan = ShuffleOncePerEpochPlanProvider::new(index.len(), 4, 42)?;
+//! let dataset = ObjectPathDataset::new(index, |file| Ok(file.len() as i64));
+//! let loader = PlanDataLoaderBuilder::new(dataset, plan).with_cache(cache).build_with_batcher(Lengths)?;
+//!
+//! // What burn's Learner does with it:
+//! let mut sum = 0;
+//! for batch in loader.iter() {
+//!     sum += batch?.sum().into_scalar::<i64>();
+//! }
+//! assert_eq!((loader.num_items(), sum), (10, 45));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A training loop takes batches from a [`PrefetchingLoader`](planfetch::loader::PrefetchingLoader) and turns each into
-//! tensors on its own thread by [`ToTensors`]. That it is the training thread matters: burn's GPU backends keep a stream
-//! and a memory pool for every thread that makes tensors, so a loader that made them on its workers would hold device
-//! memory for each.
+//! - [`PlanDataLoader`] implements burn's [`DataLoader`](burn::data::dataloader::DataLoader): batches in plan order,
+//!   with exact progress, for one device or several. [`PlanDataLoaderBuilder`] makes it.
+//! - [`PlanController`] says which epoch comes next, and where the run is and how it is doing.
+//! - [`ToTensors`] turns a batch on the host into tensors; burn's own
+//!   [`Batcher`](burn::data::dataloader::batcher::Batcher) works as well.
+//! - [`CheckpointRecorder`] keeps the loader's state beside the model's record, so that a killed run goes on with the
+//!   next batch.
+//! - [`BurnDataset`] is the other way round: a burn [`Dataset`](burn::data::dataset::Dataset) over an index and a
+//!   cache, for burn's own loader.
+//!
+//! # How the parts fit
+//!
+//! Workers download, decode and collate into host memory. Tensors are made on the thread that takes the batch, and on
+//! no other. That matters: burn's GPU backends keep a stream and a memory pool for every thread that makes tensors, so a
+//! loader that made them on its workers would hold device memory for each.
+//!
+//! A training loop of one's own may as well iterate over a
+//! [`PrefetchingLoader`](planfetch::loader::PrefetchingLoader) and call [`ToTensors::to_tensors`].
 //!
 //! # What it does not do
 //!
-//! It does not implement burn's `DataLoader`, so burn's `Learner` can't drive it yet: write the loop, which is a
-//! `for` over the loader.
+//! burn's `Learner` checkpoints at the end of an epoch, so it resumes at one; to go on in the middle of an epoch takes a
+//! loop of one's own.
+//!
+//! # Features
+//!
+//! | feature | default | what it brings |
+//! | --- | --- | --- |
+//! | `train` | no | `ReportLogger`: what the training waited for, in the log of burn's `Learner` |
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
-use planfetch::image::ImageBatch;
+mod batches;
+mod builder;
+mod checkpoint;
+mod controller;
+mod dataset;
+mod epoch;
+mod loader;
+mod parts;
+#[cfg(feature = "train")]
+mod report_logger;
+mod slices;
+mod to_tensors;
 
-/// Turns a batch on the host into tensors on a device.
-pub trait ToTensors {
-    /// What a training step takes.
-    type Tensors;
+pub use crate::builder::PlanDataLoaderBuilder;
+pub use crate::checkpoint::{Checkpoint, CheckpointError, CheckpointRecorder};
+pub use crate::controller::PlanController;
+pub use crate::dataset::BurnDataset;
+pub use crate::loader::PlanDataLoader;
+#[cfg(feature = "train")]
+pub use crate::report_logger::ReportLogger;
+pub use crate::to_tensors::ToTensors;
 
-    /// Makes the tensors, on the calling thread. The batch is copied and stays as it is, so that its memory can be used
-    /// again for another batch.
-    fn to_tensors(&self, device: &Device) -> Self::Tensors;
-}
-
-impl ToTensors for ImageBatch {
-    /// The images, of shape `[batch, channels, height, width]` in the device's float type, and the labels, of shape
-    /// `[batch]`.
-    type Tensors = (Tensor<4>, Tensor<1, Int>);
-
-    fn to_tensors(&self, device: &Device) -> Self::Tensors {
-        let (batch, channels, height, width) = self.images.dim();
-        // One copy into fresh memory, which the tensor then owns.
-        let images: Vec<f32> = match self.images.as_slice() {
-            Some(values) => values.to_vec(),
-            None => self.images.iter().copied().collect(),
-        };
-        let labels = self.labels.to_vec();
-        (
-            Tensor::from_data(TensorData::new(images, [batch, channels, height, width]), device),
-            Tensor::from_data(TensorData::new(labels, [batch]), device),
-        )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use planfetch::image::{DecodedImage, ImageSample};
-    use planfetch::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn values_are_those_of_the_batch_bit_for_bit() {
-        let settings =
-            ImageSettings { height: 5, width: 7, mean: IMAGENET_MEAN, std: IMAGENET_STD, ..Default::default() };
-        let collate = ImageCollate::new(&settings).unwrap();
-        let mut buffer = collate.buffer();
-        for (i, slot) in collate.slots(&mut buffer, 4).into_iter().enumerate() {
-            let pixels = (0..5 * 7 * 3).map(|j| (i * 50 + j * 3) as u8).collect();
-            let image = DecodedImage::new(pixels, 5, 7, ColorMode::Rgb).unwrap();
-            collate.put(ImageSample::new(image, i as i64 * 10), slot).unwrap();
-        }
-        let batch = collate.finish(buffer);
-        let (images, labels) = batch.to_tensors(&Device::flex());
-        assert_eq!(images.into_data().try_to_vec::<f32>().unwrap(), batch.images.as_slice().unwrap());
-        assert_eq!(labels.into_data().convert::<i64>().try_to_vec::<i64>().unwrap(), [0, 10, 20, 30]);
-    }
-}
+/// The chapter of the book, so that its code blocks are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/guides/burn.md")]
+mod guide {}
