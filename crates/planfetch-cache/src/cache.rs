@@ -149,6 +149,17 @@ impl DiskCache {
         self.demand(uri, None, then);
     }
 
+    /// Calls `then` with what [`ensure_local_range`](Self::ensure_local_range) would return, as
+    /// [`ensure_local_then`](Self::ensure_local_then) does.
+    pub fn ensure_local_range_then(
+        &self,
+        uri: &str,
+        range: Range<u64>,
+        then: impl FnOnce(Result<LocalFile, CacheError>) + Send + 'static,
+    ) {
+        self.demand(uri, Some(range), then);
+    }
+
     fn demand(
         &self,
         uri: &str,

@@ -145,6 +145,10 @@ impl ObjectUris for Bytes {
     fn write_uri(&self, id: SampleId, uri: &mut String) -> bool {
         self.0.write_uri(id, uri)
     }
+
+    fn object_range(&self, id: SampleId) -> Option<std::ops::Range<u64>> {
+        self.0.object_range(id)
+    }
 }
 
 impl Dataset for Bytes {

@@ -95,6 +95,14 @@ impl ImageDataset {
 }
 
 impl ObjectUris for ImageDataset {
+    fn object_range(&self, id: SampleId) -> Option<std::ops::Range<u64>> {
+        self.index.object_range(id)
+    }
+
+    fn object_size(&self, id: SampleId) -> Option<u64> {
+        self.index.object_size(id)
+    }
+
     fn write_uri(&self, id: SampleId, uri: &mut String) -> bool {
         self.index.write_uri(id, uri)
     }

@@ -204,20 +204,25 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
                 continue;
             };
             asked = Instant::now();
-            match attempt.write_uri(index, &mut uri) {
-                Ok(true) => {
+            let object = attempt.write_uri(index, &mut uri);
+            match object.and_then(|has_object| Ok((has_object, attempt.object_range(index)?))) {
+                Ok((true, range)) => {
                     arrivals.slots.push(Some((slot, asked)));
                     arrivals.waiting += 1;
                     let events = self.events.0.clone();
-                    cache.ensure_local_then(&uri, move |file| {
+                    let then = move |file| {
                         // OK because where nobody receives, nobody wants the file.
                         let _ = events.send(Event::Local { generation, number, attempt: attempt_number, index, file });
-                    });
+                    };
+                    match range {
+                        None => cache.ensure_local_then(&uri, then),
+                        Some(range) => cache.ensure_local_range_then(&uri, range, then),
+                    }
                     if !arrivals.take_all(&self.events.1, attempt, &start) {
                         return false;
                     }
                 }
-                Ok(false) => {
+                Ok((false, _)) => {
                     arrivals.slots.push(None);
                     arrivals.add(Ready { index, file: None, slot, asked, local: asked }, &start);
                 }

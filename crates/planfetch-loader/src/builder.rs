@@ -241,6 +241,10 @@ impl<D: Dataset> ObjectUris for Uris<D> {
         self.0.write_uri(id, uri)
     }
 
+    fn object_range(&self, id: SampleId) -> Option<std::ops::Range<u64>> {
+        self.0.object_range(id)
+    }
+
     fn object_size(&self, id: SampleId) -> Option<u64> {
         self.0.object_size(id)
     }

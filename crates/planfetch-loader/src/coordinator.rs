@@ -8,7 +8,7 @@ use std::sync::Arc;
 use planfetch_cache::{DiskCache, EvictionMode, NextUse, PrefetchGuard};
 use planfetch_plan::{RankBatch, RankPlan, RankSlot};
 
-use crate::dataset::{ObjectUris, object_size, write_uri};
+use crate::dataset::{ObjectUris, object_range, object_size, write_uri};
 use crate::next_use::{Occurrences, Uses, next_use};
 use crate::settings::LoaderSettings;
 use crate::window::Window;
@@ -277,7 +277,9 @@ impl PrefetchCoordinator {
 
     /// Returns what the objects of a step take, as far as it is known.
     fn bytes_of(&self, step: u64) -> u64 {
-        let sizes = self.batch(step).map(|batch| batch.iter().map(|slot| object_size(&*self.uris, slot.sample)).sum());
+        let sizes = self
+            .batch(step)
+            .map(|batch| batch.iter().map(|slot| object_size(&*self.uris, slot.sample)).fold(0, u64::saturating_add));
         sizes.unwrap_or(0)
     }
 
@@ -291,7 +293,7 @@ impl PrefetchCoordinator {
     fn give_up(&mut self, steps: Range<u64>) {
         // OK because the window gives up only steps that it has asked for, and those are held.
         let leaving: Vec<HeldStep> = self.held.drain(..(steps.end - steps.start) as usize).collect();
-        let bytes = leaving.iter().map(|step| step.bytes).sum();
+        let bytes = leaving.iter().map(|step| step.bytes).fold(0, u64::saturating_add);
         self.held_bytes = self.held_bytes.saturating_sub(bytes);
         let guards = steps
             .zip(leaving)
@@ -318,7 +320,12 @@ impl PrefetchCoordinator {
         for slot in batch.iter() {
             // A URI that can't be made or served is an error of the sample, and is reported when the sample is wanted.
             if matches!(write_uri(&*self.uris, slot.sample, &mut self.uri), Ok(true)) {
-                held.guards.extend(self.cache.prefetch(&self.uri).ok().map(|guard| (guard, slot)));
+                let guard = match object_range(&*self.uris, slot.sample) {
+                    Ok(None) => self.cache.prefetch(&self.uri),
+                    Ok(Some(range)) => self.cache.prefetch_range(&self.uri, range),
+                    Err(_) => continue,
+                };
+                held.guards.extend(guard.ok().map(|guard| (guard, slot)));
             }
         }
         if self.max_bytes < held.bytes && !self.has_warned {

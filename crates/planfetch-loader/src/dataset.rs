@@ -1,5 +1,6 @@
 //! From a sample id to a sample.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use planfetch_cache::LocalFile;
@@ -16,6 +17,13 @@ pub trait ObjectUris: Send + Sync {
     /// has no object: it is computed, or lies in memory.
     fn write_uri(&self, id: SampleId, uri: &mut String) -> bool;
 
+    /// Returns the bytes of the object that are the sample, or `None` where it is the whole, which is what this method
+    /// says by default. Only that part is downloaded, and is what [`SampleContext::file`] holds.
+    fn object_range(&self, id: SampleId) -> Option<Range<u64>> {
+        let _ = id;
+        None
+    }
+
     /// Returns the size of the sample's object in bytes, or `None` where it is not known, which is what this method does
     /// by default. [`LoaderSettings::max_ahead_bytes`](crate::LoaderSettings::max_ahead_bytes) needs it.
     fn object_size(&self, id: SampleId) -> Option<u64> {
@@ -30,9 +38,18 @@ pub(crate) fn write_uri(uris: &(impl ObjectUris + ?Sized), id: SampleId, uri: &m
     catch_unwind(AssertUnwindSafe(|| uris.write_uri(id, uri))).map_err(|panic| Panicked::new(&*panic).into())
 }
 
-/// Returns the size of a sample's object, or 0 where it is not known or can't be had.
+/// Returns the part of an object that a sample is, if it is not the whole.
+pub(crate) fn object_range(uris: &(impl ObjectUris + ?Sized), id: SampleId) -> Result<Option<Range<u64>>, BoxError> {
+    catch_unwind(AssertUnwindSafe(|| uris.object_range(id))).map_err(|panic| Panicked::new(&*panic).into())
+}
+
+/// Returns how many bytes of a sample's object are downloaded, or 0 where that is not known or can't be had.
 pub(crate) fn object_size(uris: &(impl ObjectUris + ?Sized), id: SampleId) -> u64 {
-    catch_unwind(AssertUnwindSafe(|| uris.object_size(id))).ok().flatten().unwrap_or(0)
+    let size = || match uris.object_range(id) {
+        Some(range) => Some(range.end.saturating_sub(range.start)),
+        None => uris.object_size(id),
+    };
+    catch_unwind(AssertUnwindSafe(size)).ok().flatten().unwrap_or(0)
 }
 
 /// Returns the URI of a sample's object, or `None` where it has none or can't be had.
@@ -44,6 +61,10 @@ pub(crate) fn uri_of(uris: &(impl ObjectUris + ?Sized), id: SampleId) -> Option<
 impl ObjectUris for SampleIndex {
     fn write_uri(&self, id: SampleId, uri: &mut String) -> bool {
         self.uris().write_to(id.index(), uri)
+    }
+
+    fn object_range(&self, id: SampleId) -> Option<Range<u64>> {
+        self.range(id.index())
     }
 
     fn object_size(&self, id: SampleId) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! One attempt at filling the slots of a batch, on all workers at once.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +11,7 @@ use planfetch_cache::LocalFile;
 
 use crate::assemble::Event;
 use crate::collate::Collate;
-use crate::dataset::{Dataset, SampleContext, write_uri};
+use crate::dataset::{Dataset, SampleContext, object_range, write_uri};
 use crate::error::{BoxError, Panicked};
 use crate::insight::trace::SampleTrace;
 use crate::on_error::Wanted;
@@ -114,6 +115,11 @@ impl<'a, D: Dataset, C: Collate<D::Sample>> Attempt<'a, D, C> {
     /// Replaces what `uri` holds with the URI of a sample's object, if it has one.
     pub(crate) fn write_uri(&self, index: usize, uri: &mut String) -> Result<bool, BoxError> {
         write_uri(self.dataset, self.row[index].id, uri)
+    }
+
+    /// Returns the part of its object that a sample is, if it is not the whole.
+    pub(crate) fn object_range(&self, index: usize) -> Result<Option<Range<u64>>, BoxError> {
+        object_range(self.dataset, self.row[index].id)
     }
 
     /// Makes samples and puts them into their slots.

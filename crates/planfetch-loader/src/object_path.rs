@@ -82,6 +82,10 @@ impl<S> ObjectUris for ObjectPathDataset<S> {
         self.index.write_uri(id, uri)
     }
 
+    fn object_range(&self, id: SampleId) -> Option<std::ops::Range<u64>> {
+        self.index.object_range(id)
+    }
+
     fn object_size(&self, id: SampleId) -> Option<u64> {
         self.index.object_size(id)
     }

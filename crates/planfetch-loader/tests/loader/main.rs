@@ -4,6 +4,7 @@
 
 mod collates;
 mod on_error;
+mod parts;
 mod ranks;
 mod resume;
 mod settings;
