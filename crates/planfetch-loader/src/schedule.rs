@@ -206,9 +206,12 @@ impl<T> Schedule<T> {
         unwanted
     }
 
-    /// Ends for good, and returns what was ready.
+    /// Ends for good, and returns what was ready. The position stays: a checkpoint may be written after that.
     pub(crate) fn stop(&mut self) -> Vec<T> {
         self.stopped = true;
+        let (position, taken) = (self.position(), self.taken_ahead());
+        self.taken_before = (!taken.is_empty()).then(|| (position.epoch, taken.into_iter().collect()));
+        self.next_in = position;
         self.clear()
     }
 

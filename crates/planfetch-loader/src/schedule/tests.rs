@@ -233,3 +233,17 @@ fn a_run_may_go_on_in_the_middle_of_a_row() {
     let (Next::Make(rest), Next::Make(last)) = (schedule.next(), schedule.next()) else { panic!("two jobs") };
     assert_eq!((rest.batch.len(), rest.place.step, last.batch.len(), last.place.position), (2, 1, 2, 8));
 }
+
+proptest! {
+    #[test]
+    fn the_position_is_the_same_after_the_end(
+        n in 0_u64..20, batch_size in 1_usize..6, capacity in 1_usize..6, in_order: bool,
+        choices in prop::collection::vec(any::<u8>(), 0..200)
+    ) {
+        let mut play = Play::new(n, batch_size, Rules { in_order, ..rules(capacity, None) });
+        play.drive(&choices);
+        let before = (play.schedule.position(), play.schedule.taken_ahead());
+        play.schedule.stop();
+        prop_assert_eq!((play.schedule.position(), play.schedule.taken_ahead()), before);
+    }
+}
