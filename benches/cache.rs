@@ -32,11 +32,14 @@ use tokio::sync::Semaphore;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+/// One part of the measurements: it returns what it prints.
+type Part = fn() -> Result<Vec<Value>>;
+
 const LEN: usize = 75_000;
 const CONCURRENCY: usize = 64;
 
 fn main() -> Result<()> {
-    let parts: [(&str, fn() -> Result<Vec<Value>>); 6] = [
+    let parts: [(&str, Part); 6] = [
         ("hits", hits),
         ("cold", cold),
         ("latency", latency),

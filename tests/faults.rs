@@ -94,13 +94,17 @@ fn a_file_that_is_no_image_is_named() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     let jpeg = fixtures::jpeg(&fixtures::photograph(100, 80, 1));
     let bad: [(&str, &[u8], &str); 4] = [
-        ("web.jpg", b"<html>404</html>", "this is no JPEG or PNG file; it begins with \"<html>404</html>\""),
+        (
+            "web.jpg",
+            b"<html>404</html>",
+            "this is no JPEG, PNG, WebP, GIF, BMP or TIFF file; it begins with \"<html>404</html>\"",
+        ),
         ("empty.jpg", b"", "the file is empty"),
         ("half.jpg", &jpeg[..jpeg.len() / 2], "the JPEG file can't be decoded: "),
         (
             "noise.jpg",
             &[0x12, 0x99, 0xfe, 0x00],
-            "this is no JPEG or PNG file; it begins with the bytes [12, 99, fe, 00]",
+            "this is no JPEG, PNG, WebP, GIF, BMP or TIFF file; it begins with the bytes [12, 99, fe, 00]",
         ),
     ];
     let images = ImageSettings { height: 32, width: 32, ..ImageSettings::default() };

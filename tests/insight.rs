@@ -114,7 +114,7 @@ fn a_slow_training_loop_is_named() {
     let provider = SequentialPlanProvider::new(index.len(), 8).unwrap();
     let settings = LoaderSettings { num_epochs: Some(1), ..LoaderSettings::default() };
     let (mut loader, _) = build_prefetching_loader(Sums(index), VecCollate, provider, cache, settings).unwrap();
-    let report = run(&mut loader, Duration::from_millis(20));
+    let report = run(&mut loader, Duration::from_millis(100));
     assert_eq!(report.verdict.bound_by, BoundBy::TrainingLoop, "{report}");
 }
 

@@ -20,6 +20,7 @@
 
 mod budget;
 mod entry;
+mod invalidate;
 mod queue;
 
 use std::collections::HashMap;
@@ -32,6 +33,7 @@ use bytes::Bytes;
 use self::budget::Budget;
 pub(crate) use self::budget::{Amount, Limits, Room};
 use self::entry::{Entry, State};
+use self::invalidate::take_disowned;
 use self::queue::{Place, Queue};
 use crate::error::CacheError;
 use crate::eviction::NextUse;
@@ -292,60 +294,6 @@ impl<W, A> Table<W, A> {
         }
     }
 
-    /// Lets requests have the object anew, if the file that they are given is `only`, or whichever it is. Guards on that
-    /// file keep it.
-    pub(crate) fn invalidate(&mut self, key: ObjectKey, only: Option<Stamp>, effects: &mut Vec<Effect<W, A>>) {
-        let Some(entry) = self.entries.get_mut(&key) else { return };
-        let State::Local { stamp, rank, .. } = entry.state else {
-            if only.is_none() {
-                self.invalidate_unfinished(key, effects);
-            }
-            return;
-        };
-        if only.is_some_and(|only| only != stamp) {
-            return;
-        }
-        if let Some(rank) = rank {
-            self.budget.leave(rank, key);
-        }
-        self.local.sub_file(stamp.len);
-        let pins = std::mem::take(&mut entry.pins);
-        if 0 < pins {
-            self.disowned.entry(key).or_default().push((stamp, pins));
-            entry.state = State::Idle;
-            self.requeue(key, effects);
-        } else if self.is_shared {
-            entry.state = State::Idle;
-            self.budget.sub(Amount::file(stamp.len));
-            effects.push(Effect::LetGo(key, stamp, true));
-            self.requeue(key, effects);
-        } else {
-            entry.state = State::Removing;
-            self.remove_file(key, stamp, effects);
-        }
-    }
-
-    /// Sees to it that what is on its way, or in memory, is not handed out either.
-    fn invalidate_unfinished(&mut self, key: ObjectKey, effects: &mut Vec<Effect<W, A>>) {
-        let Some(entry) = self.entries.get_mut(&key) else { return };
-        match &mut entry.state {
-            State::Kept { bytes } => {
-                self.kept_bytes -= bytes.len() as u64;
-                entry.state = State::Idle;
-                self.requeue(key, effects);
-            }
-            State::Queued { place, existing: Some(stamp) } => {
-                let (place, stamp) = (*place, *stamp);
-                self.queue.remove(place);
-                entry.state = State::Removing;
-                self.local.sub_file(stamp.len);
-                self.remove_file(key, stamp, effects);
-            }
-            State::Fetching { .. } | State::Committing { .. } => entry.stale = true,
-            State::Idle | State::Queued { .. } | State::Local { .. } | State::Removing => {}
-        }
-    }
-
     /// Takes the means to stop a fetch that was started.
     pub(crate) fn started(&mut self, key: ObjectKey, ticket: Ticket, handle: A, effects: &mut Vec<Effect<W, A>>) {
         if let Some(State::Fetching { ticket: current, abort, .. }) =
@@ -473,35 +421,6 @@ impl<W, A> Table<W, A> {
         }
         effects.extend(waiters.into_iter().map(|waiter| Effect::Answer(waiter, key, outcome.clone())));
         self.settle(key, effects);
-    }
-
-    /// Throws away what a fetch brought of an object that changed meanwhile; whoever waits for it waits on.
-    fn discard(&mut self, key: ObjectKey, existing: Option<Stamp>, outcome: &Outcome, effects: &mut Vec<Effect<W, A>>) {
-        if let Some(stamp) = existing {
-            self.uncount_file(stamp);
-        }
-        let Some(entry) = self.entries.get_mut(&key) else { return };
-        match outcome {
-            Outcome::Stored(stamp) => {
-                let pins = take_disowned(&mut self.disowned, key, *stamp);
-                if let Some(pins) = pins.filter(|pins| 0 < *pins) {
-                    // Guards name a file of that name and content, which stays for them.
-                    self.disowned.entry(key).or_default().push((*stamp, pins));
-                    entry.state = State::Idle;
-                    self.requeue(key, effects);
-                } else {
-                    if pins.is_none() {
-                        self.budget.add(Amount::file(stamp.len));
-                    }
-                    entry.state = State::Removing;
-                    self.remove_file(key, *stamp, effects);
-                }
-            }
-            Outcome::Unwritten(_) | Outcome::Failed(_) => {
-                entry.state = State::Idle;
-                self.requeue(key, effects);
-            }
-        }
     }
 
     /// Takes note that a fetch has ended in whatever way, and starts the next.
@@ -700,37 +619,6 @@ impl<W, A> Table<W, A> {
         effects.push(Effect::Remove);
     }
 
-    /// Undoes a pin on a file that requests are not given any more, if it is one.
-    fn unpin_disowned(&mut self, key: ObjectKey, stamp: Stamp, effects: &mut Vec<Effect<W, A>>) -> bool {
-        let files = self.disowned.get_mut(&key).into_iter().flatten();
-        let Some((_, pins)) = files.into_iter().find(|(of, _)| *of == stamp) else { return false };
-        *pins -= 1;
-        if *pins == 0 {
-            if self.is_shared {
-                take_disowned(&mut self.disowned, key, stamp);
-                self.budget.sub(Amount::file(stamp.len));
-                effects.push(Effect::LetGo(key, stamp, true));
-            } else if !self.entries.contains_key(&key) {
-                self.forget(key, effects);
-            }
-        }
-        true
-    }
-
-    /// Forgets an object that nobody wants, and has files of it go that nobody names any more.
-    fn forget(&mut self, key: ObjectKey, effects: &mut Vec<Effect<W, A>>) {
-        self.entries.remove(&key);
-        let Some(files) = self.disowned.get(&key) else { return };
-        if let Some((stamp, _)) = files.iter().find(|(_, pins)| *pins == 0).copied() {
-            take_disowned(&mut self.disowned, key, stamp);
-            // Nothing of this object is written until the file is gone.
-            let mut entry = Entry::new();
-            entry.state = State::Removing;
-            self.entries.insert(key, entry);
-            self.remove_file(key, stamp, effects);
-        }
-    }
-
     fn count_file(&mut self, stamp: Stamp) {
         self.local.add_file(stamp.len);
     }
@@ -740,17 +628,6 @@ impl<W, A> Table<W, A> {
         self.local.sub_file(stamp.len);
         self.budget.sub(Amount::file(stamp.len));
     }
-}
-
-/// Takes a file out of those that were disowned, and returns how many guards name it.
-fn take_disowned(disowned: &mut HashMap<ObjectKey, Vec<(Stamp, u32)>>, key: ObjectKey, stamp: Stamp) -> Option<u32> {
-    let files = disowned.get_mut(&key)?;
-    let at = files.iter().position(|(of, _)| *of == stamp)?;
-    let (_, pins) = files.swap_remove(at);
-    if files.is_empty() {
-        disowned.remove(&key);
-    }
-    Some(pins)
 }
 
 #[cfg(test)]

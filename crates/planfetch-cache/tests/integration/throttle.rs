@@ -1,4 +1,5 @@
-//! A store that grants only so many requests is used near that rate, and no error reaches anybody.
+//! A store that grants only so many requests gives everything, and no error reaches anybody. How near its rate it is
+//! used, the benchmark `cache-cost` measures.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use planfetch_testkit::{Fault, FaultRule, S3Server};
 use crate::support::{builder, content, eventually, open, quick, read};
 
 #[test]
-fn a_throttled_store_is_used_near_its_rate_whatever_else_goes_wrong() {
+fn a_throttled_store_gives_everything_with_few_requests_in_vain_whatever_else_goes_wrong() {
     const RATE: f64 = 150.0;
     const OBJECTS: u64 = 1_200;
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
@@ -23,20 +24,17 @@ fn a_throttled_store_is_used_near_its_rate_whatever_else_goes_wrong() {
     server.inject(FaultRule::every(103, Fault::CutBody(1_000)));
     let settings = CacheSettings { progress_timeout: Duration::from_secs(3), ..quick() };
     let cache = builder(dir.path(), &server).with_settings(settings).build().unwrap();
-    let started = Instant::now();
     let uris: Vec<String> = (0..OBJECTS).map(|i| format!("s3://data/{i}")).collect();
     let guards = cache.prefetch_all(&uris, 0).unwrap();
     for (i, uri) in (0..).zip(&uris) {
         assert_eq!(read(&cache.ensure_local(uri).unwrap()), content(i, 3_000));
     }
-    let (rate, counts, stats) = (OBJECTS as f64 / started.elapsed().as_secs_f64(), server.counts(), cache.stats());
+    let (counts, stats) = (server.counts(), cache.stats());
     drop(guards);
     assert_eq!(stats.failures, 0);
     assert!(0 < stats.throttled, "the store never refused");
     let each = counts.requests as f64 / OBJECTS as f64;
     assert!(each <= 1.2, "{each:.2} requests for each object, {} refused", stats.throttled);
-    // What the clock says depends on what else the machine does; the bound of the issue is measured by the benchmark.
-    assert!(0.7 * RATE < rate, "{rate:.0} objects a second of {RATE}");
 }
 
 #[test]
