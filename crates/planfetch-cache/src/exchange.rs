@@ -5,9 +5,12 @@
 //! way in the same task.
 
 use std::cell::Cell;
-use std::time::{Duration, Instant, SystemTime};
+#[cfg(feature = "cloud")]
+use std::time::SystemTime;
+use std::time::{Duration, Instant};
 
 /// The longest pause that a server may ask for.
+#[cfg(feature = "cloud")]
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// What one request was answered.
@@ -37,6 +40,7 @@ pub(crate) async fn observed<T>(request: impl Future<Output = T>) -> (T, Answer)
 }
 
 /// Reads the header `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date.
+#[cfg(feature = "cloud")]
 fn parse_retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     let pause = match value.parse() {
@@ -93,7 +97,7 @@ mod connector {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cloud"))]
 mod tests {
     use super::*;
 
