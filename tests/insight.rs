@@ -19,11 +19,15 @@ fn pause(time: Duration) {
 
 /// Takes one epoch, and checks that the waits add up to what the loop has measured itself.
 fn run<B>(loader: &mut PrefetchingLoader<B>, step: Duration) -> LoaderReport {
-    let mut waited = Duration::ZERO;
+    let mut beside = Vec::new();
     loop {
-        let asked = Instant::now();
+        let (before, asked) = (loader.report().waited, Instant::now());
         let Some(batch) = loader.next() else { break };
-        waited += asked.elapsed();
+        let measured = asked.elapsed();
+        let reported = loader.report().waited - before;
+        // What is reported lies within the call.
+        assert!(reported <= measured, "waited {measured:?}, reported {reported:?}");
+        beside.push(measured - reported);
         drop(batch.unwrap());
         if !step.is_zero() {
             pause(step);
@@ -32,9 +36,9 @@ fn run<B>(loader: &mut PrefetchingLoader<B>, step: Duration) -> LoaderReport {
     let report = loader.report();
     let causes: Duration = report.causes.iter().map(|cause| cause.waited).sum();
     assert_eq!(causes, report.waited);
-    let (measured, reported) = (waited.as_secs_f64(), report.waited.as_secs_f64());
-    // The loop measures a little more around each call, and not the end of the epoch.
-    assert!((measured - reported).abs() <= 0.01 * measured + 2e-3, "waited {measured} s, reported {reported} s");
+    // And it is nearly all of it; a call during which the system had other things to do is no counterexample.
+    beside.sort_unstable();
+    assert!(beside[beside.len() / 2] < Duration::from_millis(1), "{beside:?}");
     let whole = (report.waited + report.consumer).as_secs_f64();
     assert!((whole - report.elapsed.as_secs_f64()).abs() <= 0.01 * whole, "{report}");
     report
@@ -66,17 +70,22 @@ fn a_slow_store_is_named_with_the_concurrency_that_would_do() {
         .parse()
         .unwrap();
     assert!((16.0..=64.0).contains(&about), "{report}");
-    assert!(report.held_up[0].uri.as_ref().unwrap().starts_with("s3://objects/"), "{report}");
-    assert!(matches!(report.held_up[0].cause, Cause::Queue | Cause::Request), "{report}");
+    // Any single wait can be of another kind on a busy machine; the most of them are not.
+    let store: Duration = [Cause::Queue, Cause::Request].map(|cause| report.waited_for(cause)).iter().sum();
+    assert!(report.waited / 2 < store, "{report}");
+    let held_up = report.held_up.iter().filter(|wait| matches!(wait.cause, Cause::Queue | Cause::Request));
+    assert!(held_up.count() > 0, "{report}");
+    assert!(report.held_up.iter().all(|wait| wait.uri.as_ref().unwrap().starts_with("s3://objects/")), "{report}");
 }
 
 #[test]
 fn one_late_object_holds_the_line_and_is_named_by_its_uri() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     let index = put_objects(&server, 60);
-    server.inject(FaultRule::always(Fault::Latency(Duration::from_millis(350))).on("/objects/00/00007.bin"));
+    server.inject(FaultRule::always(Fault::Latency(Duration::from_millis(1_500))).on("/objects/00/00007.bin"));
     let provider = SequentialPlanProvider::new(index.len(), 4).unwrap();
-    let cache = open(dir.path(), &server);
+    let builder = DiskCache::builder(dir.path().join("cache")).with_store_settings(store_settings(&server));
+    let cache = builder.build().unwrap();
     let settings = LoaderSettings { num_epochs: Some(1), ..LoaderSettings::default() };
     let (mut loader, _) = build_prefetching_loader(Sums(index), VecCollate, provider, cache, settings).unwrap();
     let report = run(&mut loader, Duration::from_millis(2));
@@ -90,18 +99,19 @@ fn slow_decoding_is_named_with_the_workers_that_would_do() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     let index = put_objects(&server, 80);
     let provider = SequentialPlanProvider::new(index.len(), 8).unwrap();
+    let cache = open(dir.path(), &server);
+    index.uris().iter().for_each(|uri| drop(cache.ensure_local(&uri).unwrap()));
     let dataset = ObjectPathDataset::new(index, |file| {
-        pause(Duration::from_millis(10));
+        pause(Duration::from_millis(40));
         Ok(file.len())
     });
     let settings = LoaderSettings { num_workers: 2, num_epochs: Some(1), ..LoaderSettings::default() };
-    let cache = open(dir.path(), &server);
     let (mut loader, _) = build_prefetching_loader(dataset, VecCollate, provider, cache, settings).unwrap();
-    let report = run(&mut loader, Duration::from_millis(5));
+    let report = run(&mut loader, Duration::from_millis(20));
     assert_eq!(report.verdict.bound_by, BoundBy::Decode, "{report}");
-    // 8 samples of 10 ms for each 5 ms: 16 workers, or a few less, since a pause is never shorter.
+    // 8 samples of 40 ms for each 20 ms: 16 workers, or some more or less, since a pause is never shorter.
     let needed: usize = report.verdict.advice.rsplit(' ').next().unwrap().parse().unwrap();
-    assert!((8..=20).contains(&needed), "{report}");
+    assert!((8..=24).contains(&needed), "{report}");
 }
 
 #[test]
