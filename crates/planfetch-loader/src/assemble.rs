@@ -69,7 +69,8 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
         let _span = tracing::debug_span!(target: "planfetch::batch", "batch", epoch, step).entered();
         let begun = Instant::now();
         self.last = None;
-        let made = catch_unwind(AssertUnwindSafe(|| self.try_assemble(job, begun)));
+        let mut failed = Vec::new();
+        let made = catch_unwind(AssertUnwindSafe(|| self.try_assemble(job, begun, &mut failed)));
         // Samples catch their own panics; what comes here is the collate's.
         let batch = match made.unwrap_or_else(|panic| Err(collate_error(job, Box::new(Panicked::new(&*panic))))) {
             Ok(made) => return made,
@@ -77,10 +78,17 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
         };
         let now = Instant::now();
         let trace = Trace { begun, attempted: begun, last: self.last.take(), filled: now, finished: now };
-        Some(Made { batch, trace: Some(trace), bytes: 0 })
+        failed.sort_by_key(|sample| sample.slot);
+        Some(Made { batch, failed, trace: Some(trace), bytes: 0 })
     }
 
-    fn try_assemble(&mut self, job: &Job, begun: Instant) -> Result<Option<Made<C::Batch>>, LoaderError> {
+    /// Where it is an error, `failed` is left with the samples that have failed.
+    fn try_assemble(
+        &mut self,
+        job: &Job,
+        begun: Instant,
+        failed: &mut Vec<FailedSample>,
+    ) -> Result<Option<Made<C::Batch>>, LoaderError> {
         let slots = job.batch.iter().enumerate();
         let mut row: Vec<Wanted> = slots
             .map(|(slot, planned)| Wanted {
@@ -92,7 +100,6 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
                 tried: Vec::new(),
             })
             .collect();
-        let mut failed = Vec::new();
         let mut attempt = 0;
         loop {
             let attempted = if attempt == 0 { begun } else { Instant::now() };
@@ -104,16 +111,16 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
                     let bytes = self.collate.num_bytes(&inner).unwrap_or(0);
                     let finished = Instant::now();
                     self.counters.add_collate(finished - filled);
-                    failed.sort_by_key(|sample: &FailedSample| sample.slot);
+                    failed.sort_by_key(|sample| sample.slot);
                     let contents = Contents {
                         place: job.place,
                         ids: row.iter().map(|wanted| wanted.id).collect(),
                         num_padding: row.iter().filter(|wanted| wanted.padding).count(),
-                        failed,
+                        failed: std::mem::take(failed),
                     };
                     let batch = Ok(Batch::new(inner, contents, self.recycled.0.clone()));
                     let trace = Some(Trace { begun, attempted, last: self.last.take(), filled, finished });
-                    return Ok(Some(Made { batch, trace, bytes }));
+                    return Ok(Some(Made { batch, failed: Vec::new(), trace, bytes }));
                 }
                 Outcome::Cancelled => {
                     self.spare = Some(buffer);
@@ -121,7 +128,7 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
                 }
                 Outcome::Failed(failures) => {
                     self.spare = Some(buffer);
-                    self.mend(job, &mut row, failures, &mut failed)?;
+                    self.mend(job, &mut row, failures, failed)?;
                     attempt += 1;
                 }
             }
@@ -254,7 +261,8 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
     ) -> Result<(), LoaderError> {
         let is_outage = failures.len() == row.len() && failures.iter().any(|failure| is_out_of_reach(&failure.cause));
         let mut failures = failures.into_iter().peekable();
-        for (index, mut wanted) in std::mem::take(row).into_iter().enumerate() {
+        let slots = std::mem::take(row);
+        for (index, mut wanted) in slots.iter().cloned().enumerate() {
             let Some(Failure { cause, .. }) = failures.next_if(|failure| failure.index == index) else {
                 row.push(wanted);
                 continue;
@@ -277,13 +285,18 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
                     next.is_none()
                 }
             };
-            if is_final {
-                // Where those that stood in for it have failed too, the sample of the plan is the one to name.
-                let first = failed.iter().position(|other| other.slot == sample.slot);
-                let sample = first.map_or(sample, |first| failed.swap_remove(first));
-                return Err(LoaderError::Sample(Box::new(sample)));
-            }
+            let slot = sample.slot;
             failed.push(sample);
+            if is_final {
+                // With `Fail`, which others were tried before the batch was given up is chance.
+                if self.on_error != OnError::Fail {
+                    let others = failures.filter_map(|Failure { index, cause }| Some((slots.get(index)?, cause)));
+                    failed.extend(others.map(|(wanted, cause)| self.failed(job, wanted, cause)));
+                }
+                // Where those that stood in for it have failed too, the sample of the plan is the one to name.
+                let first = failed.iter().find(|other| other.slot == slot).expect("it was pushed above");
+                return Err(LoaderError::Sample(Box::new(first.clone())));
+            }
         }
         Ok(())
     }

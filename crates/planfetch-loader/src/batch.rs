@@ -65,9 +65,8 @@ impl<B> Batch<B> {
         &self.contents.failed
     }
 
-    /// Returns the failed sample at `index`, which the caller has checked.
-    pub(crate) fn take_failed(&mut self, index: usize) -> FailedSample {
-        self.contents.failed.swap_remove(index)
+    pub(crate) fn take_failed(&mut self) -> Vec<FailedSample> {
+        std::mem::take(&mut self.contents.failed)
     }
 
     /// Takes the batch out. Its memory then does not go back to the loader, which allocates another.

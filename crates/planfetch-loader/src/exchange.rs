@@ -7,7 +7,7 @@ use std::time::Instant;
 use planfetch_plan::RankPlan;
 
 use crate::batch::Batch;
-use crate::error::LoaderError;
+use crate::error::{FailedSample, LoaderError};
 use crate::insight::trace::Trace;
 use crate::on_error::{OnError, Tolerance};
 use crate::plans::Plans;
@@ -16,6 +16,8 @@ use crate::schedule::{Job, Next, Place, Rules, Schedule, Taken};
 /// A batch on its way to the reader.
 pub(crate) struct Made<B> {
     pub(crate) batch: Result<Batch<B>, LoaderError>,
+    /// The samples that failed, in slot order, where the batch is an error.
+    pub(crate) failed: Vec<FailedSample>,
     /// `None` where no batch was begun.
     pub(crate) trace: Option<Trace>,
     /// The batch's size in memory, where its collate tells.
@@ -118,7 +120,9 @@ impl<B> Exchange<B> {
         match plan {
             Ok(plan) => state.schedule.add_plan(epoch, plan),
             Err(error) => {
-                state.schedule.add_failed_plan(epoch, Made { batch: Err(error), trace: None, bytes: 0 });
+                state
+                    .schedule
+                    .add_failed_plan(epoch, Made { batch: Err(error), failed: Vec::new(), trace: None, bytes: 0 });
                 self.wake_reader(state);
             }
         }
@@ -244,12 +248,15 @@ impl<B> Exchange<B> {
 
 /// Returns whether the reader gets an error. A batch with more failed samples than are borne becomes one.
 fn is_error<B>(made: &mut Made<B>, tolerance: &mut Tolerance) -> bool {
-    if let Ok(batch) = &mut made.batch
-        && let Some(beyond) = tolerance.count(batch.epoch(), batch.failed().len() as u64)
-    {
-        // OK because it is below the number of failed samples of one batch.
-        let sample = batch.take_failed(beyond as usize);
-        made.batch = Err(LoaderError::Sample(Box::new(sample)));
+    if let Ok(batch) = &mut made.batch {
+        // What stood in for a sample and failed too is of the same slot.
+        let mut slots = batch.failed().chunk_by(|one, other| one.slot == other.slot);
+        let beyond = tolerance.count(batch.epoch(), slots.clone().count() as u64);
+        // OK because it is below the number of slots.
+        if let Some(sample) = beyond.and_then(|beyond| slots.nth(beyond as usize)?.first().cloned()) {
+            made.failed = batch.take_failed();
+            made.batch = Err(LoaderError::Sample(Box::new(sample)));
+        }
     }
     made.batch.is_err()
 }

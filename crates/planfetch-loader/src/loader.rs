@@ -13,6 +13,7 @@ use crate::epoch::Epoch;
 use crate::error::LoaderError;
 use crate::exchange::{Made, Read, Wait};
 use crate::follow::Step;
+use crate::insight::ledger::Waited;
 use crate::insight::report::LoaderReport;
 use crate::insight::trace::Trace;
 use crate::schedule::Job;
@@ -26,7 +27,7 @@ use crate::state::LoaderState;
 /// [`PrefetchController::set_epoch`] goes to any other. A loop that was left early goes on where it was left.
 ///
 /// After an error it returns `None` until the controller sets an epoch: an error never repeats itself, and no sample is
-/// left out in silence.
+/// left out in silence. [`LoaderError::Timeout`] is the exception: it loses nothing, and the next call waits again.
 ///
 /// Dropping it stops its threads; what the cache has local stays.
 ///
@@ -165,8 +166,13 @@ impl<B> Iterator for PrefetchingLoader<B> {
         let late = trace.and_then(Trace::late);
         let step = self.last_given.map_or(Duration::ZERO, |last| asked - last);
         self.last_given = Some(given);
+        let waited = Waited { asked, given, another_since: wait.another_since };
+        if let Read::TimedOut(place) = read {
+            self.shared.ledger().record_pending(waited);
+            return Some(Err(self.shared.timed_out(place, given - asked)));
+        }
         let uri = |id| uri_of(&*self.uris, id);
-        let charges = self.shared.ledger().record((asked, given), place, trace, wait.another_since, uri);
+        let charges = self.shared.ledger().record(waited, place, trace, uri);
         #[cfg(feature = "metrics")]
         crate::insight::export::waited(&charges);
         tracing::trace!(
@@ -185,18 +191,15 @@ impl<B> Iterator for PrefetchingLoader<B> {
                 self.shared.tell(generation, Step::At(next, Pace { step, late }));
                 Some(Ok(batch))
             }
-            Read::Batch { made: Made { batch: Err(error), .. }, .. } => {
-                if let LoaderError::Sample(sample) = &error {
-                    self.shared.record_failed(std::slice::from_ref(sample));
-                }
+            Read::Batch { made: Made { batch: Err(error), failed, .. }, .. } => {
+                self.shared.record_failed(&failed);
                 Some(Err(error))
             }
             Read::EndOfEpoch(generation) => {
                 self.shared.tell(generation, Step::EndOfEpoch);
                 None
             }
-            Read::TimedOut(place) => Some(Err(self.shared.timed_out(place, given - asked))),
-            Read::Ended => None,
+            Read::TimedOut(_) | Read::Ended => None,
         }
     }
 }

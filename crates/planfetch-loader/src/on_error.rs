@@ -43,7 +43,7 @@ pub enum OnError {
     Substitute {
         /// How many samples may be substituted in an epoch, on each rank. One more is an error.
         ///
-        /// They are counted as batches are taken, from the beginning of the epoch, or from the place of a restore.
+        /// A sample counts once, however many that stood in for it have failed too. They are counted as batches are taken, from the beginning of the epoch, or from the place of a restore.
         max: u64,
     },
 }
@@ -126,7 +126,7 @@ impl Tolerance {
 
 #[cfg(test)]
 mod tests {
-    use planfetch_plan::{PlanProvider, ShuffleOncePerEpochPlanProvider};
+    use planfetch_plan::{PlanProvider, SequentialPlanProvider, ShuffleOncePerEpochPlanProvider};
     use proptest::prelude::*;
 
     use super::*;
@@ -160,10 +160,11 @@ mod tests {
 
     #[test]
     fn which_sample_stands_in_never_changes_between_versions() {
-        let plan = ShuffleOncePerEpochPlanProvider::new(1_000, 10, 3).unwrap().plan(0).unwrap();
+        // Drawn from a ChaCha8 that was written apart from this crate, after RFC 8439 with 8 rounds and a 64-bit counter.
+        let plan = SequentialPlanProvider::new(1_000, 10).unwrap().plan(0).unwrap();
         let drawn: Vec<u64> =
             (0..4).filter_map(|position| substitute(3, 0, position, &[], &plan)).map(|id| id.0).collect();
-        assert_eq!(drawn, [271, 694, 846, 779]);
+        assert_eq!(drawn, [740, 478, 53, 588]);
     }
 
     #[test]

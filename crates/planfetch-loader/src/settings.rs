@@ -60,7 +60,7 @@ pub struct LoaderSettings {
     /// How long a call waits for a batch before it returns [`LoaderError::Timeout`]. Default: as long as it takes.
     ///
     /// A limit tells a run that hangs from one that is slow. Too short a limit ends runs that only start up: the first
-    /// batch comes when the store has answered. It is not heeded with `num_workers: 0`.
+    /// batch comes when the store has answered. With `num_workers: 0` it is an error: then the call itself makes the batch.
     pub timeout: Option<Duration>,
     /// Whether batches come in plan order. Default: true.
     ///
@@ -190,6 +190,15 @@ impl LoaderSettings {
         }
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(LoaderError::Setting { name: "timeout", value: "0".into(), range: "more than 0".into() });
+        }
+        if self.num_workers == 0
+            && let Some(timeout) = self.timeout
+        {
+            let problem = format!(
+                "timeout is {timeout:?}, but with num_workers: 0 the call that waits makes the batch itself; leave timeout \
+                 out, or set num_workers to 1 or more"
+            );
+            return Err(LoaderError::Mismatch { problem });
         }
         for (name, bytes) in [("max_batch_bytes", self.max_batch_bytes), ("max_ahead_bytes", self.max_ahead_bytes)] {
             if bytes == Some(0) {

@@ -81,6 +81,7 @@ impl<B> LoaderShared<B> {
 
     /// Has everybody work on a new generation.
     fn begin(&self, generation: u64, place: Place) {
+        self.ledger().give_up_pending();
         self.tell(generation, Step::To(place));
         self.cancel(generation);
     }

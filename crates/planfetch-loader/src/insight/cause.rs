@@ -38,11 +38,14 @@ pub enum Cause {
     Retry,
     /// One thread told another.
     Handover,
+    /// The wait ended at [`timeout`](crate::LoaderSettings::timeout), and its batch has not come since. When it comes,
+    /// the wait is charged to what the batch waited for.
+    Pending,
 }
 
 impl Cause {
     /// All causes, in the order in which a sample meets them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Plan,
         Self::Queue,
         Self::Request,
@@ -56,6 +59,7 @@ impl Cause {
         Self::Order,
         Self::Retry,
         Self::Handover,
+        Self::Pending,
     ];
 
     /// Returns the name, as it is serialised.
@@ -75,6 +79,7 @@ impl Cause {
             Self::Order => "order",
             Self::Retry => "retry",
             Self::Handover => "handover",
+            Self::Pending => "pending",
         }
     }
 }

@@ -3,17 +3,14 @@
 use std::time::{Duration, Instant};
 
 use crate::insight::cause::{Cause, PerCause};
+use crate::insight::ledger::Waited;
 use crate::insight::trace::Trace;
 
-/// Divides the time from `from` to `to`, for which a reader waited for a batch, among its causes.
+/// Divides the time for which a reader waited for a batch among its causes.
 ///
-/// The parts add up to the whole exactly, whatever the trace says. `another_since` is when another batch was ready.
-pub(crate) fn charge(
-    from: Instant,
-    to: Instant,
-    trace: Option<&Trace>,
-    another_since: Option<Instant>,
-) -> PerCause<Duration> {
+/// The parts add up to the whole exactly, whatever the trace says.
+pub(crate) fn charge(wait: Waited, trace: Option<&Trace>) -> PerCause<Duration> {
+    let Waited { asked: from, given: to, another_since } = wait;
     let mut charges = PerCause::default();
     let mut now = from;
     let mut until = |end: Instant, cause: Cause| {
@@ -67,11 +64,15 @@ mod tests {
         Trace { begun, attempted, last: Some(last), filled: next(), finished: next() }
     }
 
+    fn wait(asked: Instant, given: Instant, another_since: Option<Instant>) -> Waited {
+        Waited { asked, given, another_since }
+    }
+
     #[test]
     fn a_wait_from_the_beginning_to_the_end_is_charged_stage_by_stage() {
         let start = Instant::now();
         let trace = trace(start, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
-        let charges = charge(start, start + Duration::from_millis(90), Some(&trace), None);
+        let charges = charge(wait(start, start + Duration::from_millis(90), None), Some(&trace));
         let of = |cause| charges[cause].as_millis();
         assert_eq!([of(Cause::Plan), of(Cause::Retry)], [1, 2]);
         assert_eq!([of(Cause::Queue), of(Cause::Request), of(Cause::Body), of(Cause::Write)], [4, 5, 6, 7]);
@@ -85,7 +86,7 @@ mod tests {
         let start = Instant::now();
         let trace = trace(start, &[0, 0, 0, 0, 50, 0, 0, 0, 0, 30, 0, 0]);
         let at = |ms| start + Duration::from_millis(ms);
-        let charges = charge(at(10), at(81), Some(&trace), Some(at(40)));
+        let charges = charge(wait(at(10), at(81), Some(at(40))), Some(&trace));
         let of = |cause| charges[cause].as_millis();
         assert_eq!([of(Cause::Request), of(Cause::Order), of(Cause::Handover), of(Cause::Decode)], [30, 40, 1, 0]);
     }
@@ -95,7 +96,7 @@ mod tests {
         let start = Instant::now();
         let trace = trace(start, &[0, 0, 0, 100, 100, 0, 0, 0, 0, 0, 0, 0]);
         let at = |ms| start + Duration::from_millis(ms);
-        let charges = charge(at(150), at(200), Some(&trace), None);
+        let charges = charge(wait(at(150), at(200), None), Some(&trace));
         assert_eq!(charges[Cause::Request], Duration::from_millis(50));
         assert_eq!(charges[Cause::Queue], Duration::ZERO);
     }
@@ -112,7 +113,7 @@ mod tests {
             if backwards && let Some(last) = &mut trace.last {
                 std::mem::swap(&mut last.asked, &mut last.done);
             }
-            let charges = charge(at(from), at(from + len), has_trace.then_some(&trace), another.map(at));
+            let charges = charge(wait(at(from), at(from + len), another.map(at)), has_trace.then_some(&trace));
             let sum: Duration = charges.iter().map(|(_, part)| *part).sum();
             prop_assert_eq!(sum, Duration::from_millis(len));
         }

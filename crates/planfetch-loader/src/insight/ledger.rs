@@ -12,6 +12,9 @@ use crate::schedule::Place;
 /// How many of the longest waits are kept.
 const LONGEST: usize = 8;
 
+/// How many waits for one batch are kept until it comes.
+const MAX_PENDING: usize = 1_000;
+
 /// The waits of a training loop.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -23,8 +26,19 @@ pub(crate) struct Ledger {
     pub(crate) batches: PerCause<u64>,
     /// What the training loop did with its batches.
     pub(crate) consumer: Duration,
+    /// The waits for the batch that is wanted now, which ended before it came.
+    pending: Vec<Waited>,
     /// The longest waits for one sample, longest first.
     pub(crate) longest: Vec<Held>,
+}
+
+/// A wait, from when a batch was asked for to the answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waited {
+    pub(crate) asked: Instant,
+    pub(crate) given: Instant,
+    /// Since when another batch was ready.
+    pub(crate) another_since: Option<Instant>,
 }
 
 /// A wait for one sample.
@@ -52,20 +66,49 @@ impl Ledger {
         if elapsed.is_zero() { 0.0 } else { waited.as_secs_f64() / elapsed.as_secs_f64() }
     }
 
+    fn begin(&mut self, wait: Waited) {
+        self.first_asked.get_or_insert(wait.asked);
+        if let Some(last) = self.last_given.replace(wait.given) {
+            self.consumer += wait.asked.saturating_duration_since(last);
+        }
+    }
+
+    /// Takes note of a wait that ended before its batch came.
+    pub(crate) fn record_pending(&mut self, wait: Waited) {
+        self.begin(wait);
+        self.waited[Cause::Pending] += wait.given - wait.asked;
+        if self.pending.is_empty() {
+            self.batches[Cause::Pending] += 1;
+        }
+        if self.pending.len() < MAX_PENDING {
+            self.pending.push(wait);
+        }
+    }
+
+    /// Takes note that the batch that was wanted is not any more.
+    pub(crate) fn give_up_pending(&mut self) {
+        self.pending.clear();
+    }
+
     /// Takes note of a wait, and charges it. `place` is that of the batch, where there is one; `uri` finds a sample's.
     pub(crate) fn record(
         &mut self,
-        (asked, given): (Instant, Instant),
+        wait: Waited,
         place: Option<Place>,
         trace: Option<&Trace>,
-        another_since: Option<Instant>,
         uri: impl Fn(SampleId) -> Option<String>,
     ) -> PerCause<Duration> {
-        self.first_asked.get_or_insert(asked);
-        if let Some(last) = self.last_given.replace(given) {
-            self.consumer += asked.saturating_duration_since(last);
+        self.begin(wait);
+        let mut charges = charge(wait, trace);
+        if !self.pending.is_empty() {
+            self.batches[Cause::Pending] -= 1;
         }
-        let charges = charge(asked, given, trace, another_since);
+        for earlier in self.pending.drain(..) {
+            self.waited[Cause::Pending] -= earlier.given - earlier.asked;
+            for (cause, &part) in charge(earlier, trace).iter() {
+                charges[cause] += part;
+            }
+        }
         for (cause, &part) in charges.iter() {
             self.waited[cause] += part;
             self.batches[cause] += u64::from(!part.is_zero());

@@ -38,6 +38,8 @@ pub enum BoundBy {
     FailedSamples,
     /// Handing over between threads.
     Handover,
+    /// A batch that the loop gave up waiting for at `timeout`, and that has not come since.
+    Pending,
 }
 
 impl fmt::Display for BoundBy {
@@ -55,6 +57,7 @@ impl fmt::Display for BoundBy {
             Self::Order => "order",
             Self::FailedSamples => "failed samples",
             Self::Handover => "handover",
+            Self::Pending => "pending batch",
         })
     }
 }
@@ -138,6 +141,9 @@ impl Measured {
             BoundBy::FailedSamples => "take the samples that fail out of the index; failed_samples lists them".into(),
             BoundBy::Plan => "make plans lazy, or raise prefetch_factor".into(),
             BoundBy::Handover => "raise the batch size, or prefetch_factor".into(),
+            BoundBy::Pending => {
+                "the error of the timeout says what the batch lacks; ask again, or raise timeout".into()
+            }
             BoundBy::Nothing | BoundBy::TrainingLoop => String::new(),
         }
     }
@@ -186,7 +192,7 @@ impl Measured {
 }
 
 /// Which causes belong together.
-const GROUPS: [(BoundBy, &[Cause]); 10] = [
+const GROUPS: [(BoundBy, &[Cause]); 11] = [
     (BoundBy::StoreLatency, &[Cause::Queue, Cause::Request]),
     (BoundBy::StoreBandwidth, &[Cause::Body]),
     (BoundBy::StoreErrors, &[Cause::Backoff]),
@@ -197,6 +203,7 @@ const GROUPS: [(BoundBy, &[Cause]); 10] = [
     (BoundBy::FailedSamples, &[Cause::Retry]),
     (BoundBy::Plan, &[Cause::Plan]),
     (BoundBy::Handover, &[Cause::Handover]),
+    (BoundBy::Pending, &[Cause::Pending]),
 ];
 
 fn verdict(bound_by: BoundBy, advice: String) -> Verdict {

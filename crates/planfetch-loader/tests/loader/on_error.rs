@@ -134,14 +134,15 @@ fn more_substitutes_than_allowed_are_an_error_of_the_first_beyond_in_plan_order_
     let data = broken(40, &[3, 9, 10, 30], &[]);
     let provider = SequentialPlanProvider::new(40, 4).unwrap();
     for num_workers in [0, 1, 5] {
-        // Substitutes may fail as well, and are counted too.
+        // Substitutes may fail as well, and are listed too.
         let mut loader = load(&data, &provider, with(OnError::Substitute { max: 99 }, num_workers));
         let failed = |loader: &mut Loader| loader.map(|batch| batch.unwrap().failed().len() as u64).sum::<u64>();
         let by_epoch = [failed(&mut loader), failed(&mut loader), failed(&mut loader)];
         assert!(by_epoch.iter().all(|&failed| (4..9).contains(&failed)), "{by_epoch:?}");
         assert_eq!(loader.controller().stats().failed, by_epoch.iter().sum::<u64>());
-        let max = by_epoch.into_iter().max().unwrap();
-        let mut loader = load(&data, &provider, with(OnError::Substitute { max }, num_workers));
+        assert!(by_epoch.iter().any(|&failed| 4 < failed), "no substitute has failed: {by_epoch:?}");
+        // But a sample that needs several counts once.
+        let mut loader = load(&data, &provider, with(OnError::Substitute { max: 4 }, num_workers));
         assert_eq!([failed(&mut loader), failed(&mut loader), failed(&mut loader)], by_epoch);
         let mut loader = load(&data, &provider, with(OnError::Substitute { max: 2 }, num_workers));
         assert_eq!(loader.by_ref().take(2).map(Result::unwrap).count(), 2);
@@ -161,6 +162,32 @@ fn where_no_substitute_can_be_had_the_sample_of_the_plan_is_named() {
     );
     let error = loader.next().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "can't load sample 0 (epoch 0, step 0, slot 0): sample 0 is broken");
+}
+
+#[test]
+fn where_a_batch_becomes_an_error_all_of_its_failed_samples_are_listed_in_slot_order() {
+    // The first batch is within the limit; the second one has two samples beyond it.
+    let data = broken(12, &[1, 4, 6], &[7]);
+    let provider = SequentialPlanProvider::new(12, 4).unwrap();
+    for num_workers in [0, 2] {
+        let mut loader = load(&data, &provider, with(OnError::Substitute { max: 2 }, num_workers));
+        assert!(loader.next().unwrap().is_ok());
+        let error = loader.next().unwrap().unwrap_err();
+        assert!(error.to_string().starts_with("can't load sample 6 (epoch 0, step 1, slot 2)"), "{error}");
+        let failed = loader.controller().failed_samples();
+        // What stood in and failed as well stands behind.
+        let planned: Vec<u64> =
+            failed.chunk_by(|a, b| (a.step, a.slot) == (b.step, b.slot)).map(|s| s[0].id.0).collect();
+        assert_eq!(planned, [1, 4, 6, 7]);
+        assert_eq!(loader.controller().stats().failed, failed.len() as u64);
+
+        // Where nothing can stand in, those that were not tried again are listed as well.
+        let all: Vec<u64> = (0..12).collect();
+        let mut loader = load(&broken(12, &all, &[]), &provider, with(OnError::Substitute { max: 99 }, num_workers));
+        assert!(loader.next().unwrap().is_err());
+        let slots: BTreeSet<_> = loader.controller().failed_samples().iter().map(|sample| sample.slot).collect();
+        assert_eq!(slots, (0..4).collect());
+    }
 }
 
 #[test]

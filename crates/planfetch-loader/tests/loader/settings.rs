@@ -8,7 +8,7 @@ use planfetch_cache::{CacheSettings, DiskCache, EvictionMode};
 use planfetch_index::SampleIndex;
 use planfetch_loader::Dataset;
 use planfetch_loader::{
-    BoxError, Collate, LoaderBuilder, LoaderError, LoaderSettings, ObjectPathDataset, ObjectUris, SampleContext,
+    BoxError, Cause, Collate, LoaderBuilder, LoaderError, LoaderSettings, ObjectPathDataset, ObjectUris, SampleContext,
     VecCollate,
 };
 use planfetch_plan::{PlanProvider, SampleId, SequentialPlanProvider, ShuffleOncePerEpochPlanProvider};
@@ -57,15 +57,44 @@ fn late(time_ms: u64, settings: LoaderSettings) -> crate::support::Loader {
 #[test]
 fn no_batch_within_the_timeout_is_an_error_that_loses_nothing() {
     let settings = LoaderSettings { timeout: Some(Duration::from_millis(30)), ..settings(2) };
-    let mut loader = late(400, settings);
+    let mut loader = late(4_000, settings);
     let started = Instant::now();
     let error = loader.next().unwrap().unwrap_err();
-    assert!(started.elapsed() < Duration::from_millis(390), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_millis(3_900), "{:?}", started.elapsed());
     let LoaderError::Timeout { epoch: 0, step: 0, waited, .. } = &error else { panic!("{error}") };
     assert!(Duration::from_millis(30) <= *waited);
     assert!(error.to_string().starts_with("no batch came within 0.0 s (epoch 0, step 0): its samples"), "{error}");
+    // What it waits for isn't known yet, and is charged to the batch when it comes.
+    let report = loader.report();
+    assert_eq!((report.waited_for(Cause::Pending), report.waited), (*waited, *waited), "{report}");
     let steps: Vec<_> = std::iter::from_fn(|| loader.next()).flatten().map(|batch| batch.step()).collect();
     assert_eq!(steps, (0..16).collect::<Vec<_>>());
+    let report = loader.report();
+    assert_eq!(report.waited_for(Cause::Pending), Duration::ZERO, "{report}");
+    // Other batches were ready meanwhile, but for its beginning.
+    let known = report.waited_for(Cause::Decode) + report.waited_for(Cause::Order);
+    assert!(report.waited / 2 < known, "{report}");
+    assert_eq!(report.held_up[0].id, 2, "{report}");
+}
+
+#[test]
+fn a_wait_for_a_batch_that_is_given_up_stays_pending() {
+    let settings = LoaderSettings { timeout: Some(Duration::from_millis(30)), ..settings(2) };
+    let mut loader = late(1_000, settings);
+    let error = loader.next().unwrap().unwrap_err();
+    let LoaderError::Timeout { waited, .. } = error else { panic!("{error}") };
+    loader.controller().set_epoch(3).unwrap();
+    while loader.next().unwrap().is_err() {}
+    assert!(waited <= loader.report().waited_for(Cause::Pending));
+}
+
+#[test]
+fn a_timeout_without_workers_is_refused_in_words() {
+    let settings = LoaderSettings { timeout: Some(Duration::from_secs(30)), ..settings(0) };
+    let provider = SequentialPlanProvider::new(64, 4).unwrap();
+    let built = LoaderBuilder::new(Numbers::new(64), VecCollate, provider).with_settings(settings).build();
+    let error = built.err().unwrap().to_string();
+    assert!(error.contains("timeout") && error.contains("30s") && error.contains("num_workers: 0"), "{error}");
 }
 
 #[test]
