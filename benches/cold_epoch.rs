@@ -1,12 +1,13 @@
-//! Is a cold epoch limited by the store or the decoder, and not by us?
+//! Is a cold epoch limited by the store or the decoder, and a warm one by the decoder, and not by us?
 //!
 //! In one run, round by round, on the same objects behind the same server on this machine:
 //!
 //! - `get`: a bare loop of object_store GETs at the same concurrency, bodies dropped;
 //! - `decode`: decode, resize and collate from memory, on all cores (`--num-workers`), without a loader;
-//! - `loader`: a cold epoch through cache and loader.
+//! - `loader`: a cold epoch through cache and loader;
+//! - `warm`: the epoch after it, of which all objects are local.
 //!
-//! The ceiling is the lower of the first two. Server, downloads and decoding share the cores here, so `combined` says
+//! The ceiling of the cold epoch is the lower of the first two; that of the warm one is `decode`. Server, downloads and decoding share the cores here, so `combined` says
 //! what a loader without any cost of its own could reach: the time of one image is that of a GET and that of a decode,
 //! where both are bound by the processor. With `--num-workers 1` on two cores, decoding has one core to itself, and
 //! everything else the other, as where the store is another machine.
@@ -77,13 +78,15 @@ fn main() -> Result<(), BoxError> {
     let files: Vec<Vec<u8>> = (0..16).map(|seed| fixtures::jpeg(&fixtures::photograph(500, 375, seed))).collect();
     let images = ImageSettings { mean: IMAGENET_MEAN, std: IMAGENET_STD, ..ImageSettings::default() };
 
-    let (mut gets, mut decodes, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut gets, mut decodes, mut loads, mut warms) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.rounds.max(1) {
         gets.push(rate(options.objects, || get_all(&server, &index, options.concurrency))?);
         decodes.push(rate(options.objects, || decode_all(&files, &images, &options))?);
-        loads.push(rate(options.objects, || load_all(&server, &index, &images, &options))?);
+        let (cold, warm) = load_all(&server, &index, &images, &options)?;
+        loads.push(cold);
+        warms.push(warm);
     }
-    let [get, decode, loader] = [gets, decodes, loads].map(median);
+    let [get, decode, loader, warm] = [gets, decodes, loads, warms].map(median);
     let ceiling = get.min(decode);
     let combined = (1.0 / (1.0 / get + 1.0 / decode)).min(ceiling);
     let result = json!({
@@ -100,6 +103,8 @@ fn main() -> Result<(), BoxError> {
         "loader_per_s": loader.round(),
         "loader_over_ceiling": (1_000.0 * loader / ceiling).round() / 1_000.0,
         "loader_over_combined": (1_000.0 * loader / combined).round() / 1_000.0,
+        "warm_per_s": warm.round(),
+        "warm_over_decode": (1_000.0 * warm / decode).round() / 1_000.0,
     });
     println!("{result:#}");
     Ok(())
@@ -184,8 +189,13 @@ fn decode_all(files: &[Vec<u8>], images: &ImageSettings, options: &Options) -> R
     }
 }
 
-/// (c) A cold epoch.
-fn load_all(server: &S3Server, index: &SampleIndex, images: &ImageSettings, options: &Options) -> Result<(), BoxError> {
+/// (c) A cold epoch, and a warm one after it. Returns the samples per second of each.
+fn load_all(
+    server: &S3Server,
+    index: &SampleIndex,
+    images: &ImageSettings,
+    options: &Options,
+) -> Result<(f64, f64), BoxError> {
     let dir = tempfile::tempdir()?;
     let settings = CacheSettings {
         download_concurrency: options.concurrency,
@@ -202,13 +212,24 @@ fn load_all(server: &S3Server, index: &SampleIndex, images: &ImageSettings, opti
     let cache =
         DiskCache::builder(dir.path().join("cache")).with_settings(settings).with_store_settings(stores).build()?;
     let plan = ShuffleOncePerEpochPlanProvider::new(index.len(), options.batch_size, 0)?;
-    let dataset = ImageDataset::new(index.clone(), images.clone())?;
-    let settings =
-        LoaderSettings { num_workers: options.num_workers, num_epochs: Some(1), ..LoaderSettings::default() };
-    let (mut loader, _) = build_prefetching_loader(dataset, ImageCollate::new(images)?, plan, cache, settings)?;
-    let mut samples = 0;
-    for batch in &mut loader {
-        samples += batch?.len();
-    }
-    if samples == options.objects { Ok(()) } else { Err(format!("{samples} samples came").into()) }
+    let load = |cache: &DiskCache| {
+        let settings =
+            LoaderSettings { num_workers: options.num_workers, num_epochs: Some(1), ..LoaderSettings::default() };
+        let (dataset, collate) = (ImageDataset::new(index.clone(), images.clone())?, ImageCollate::new(images)?);
+        let (mut loader, _) = build_prefetching_loader(dataset, collate, plan.clone(), cache.clone(), settings)?;
+        rate(options.objects, || {
+            let mut samples = 0;
+            for batch in &mut loader {
+                samples += batch?.len();
+            }
+            if samples == options.objects { Ok(()) } else { Err(format!("{samples} samples came").into()) }
+        })
+    };
+    let cold = load(&cache)?;
+    // What the window has deleted comes back first.
+    let guards = cache.prefetch_all(index.uris().iter(), 0)?;
+    index.uris().iter().try_for_each(|uri| cache.ensure_local(&uri).map(drop))?;
+    let warm = load(&cache)?;
+    drop(guards);
+    Ok((cold, warm))
 }

@@ -1,0 +1,163 @@
+//! burn's own loader and this one, side by side on the same local photographs.
+//!
+//! Both give batches of 64 float tensors of `[64, 3, 224, 224]`, normalised, from JPEG files of 500 by 375 pixels, with
+//! the same number of workers and in an order that is new in each epoch:
+//!
+//! - `burn_image`: burn's `DataLoaderBuilder` over its `ImageFolderDataset`, with a batcher that resizes by the image
+//!   crate, bilinear;
+//! - `burn_fast`: the same, with a batcher that resizes by fast_image_resize;
+//! - `planfetch`: `PlanDataLoader` over the same files through a cache, which holds them from the round before.
+//!
+//! Each round measures an epoch of all three, one after the other; the medians count.
+//!
+//! ```text
+//! cd benches/side-by-side && cargo run --release [-- FOLDER]
+//! ```
+//!
+//! `FOLDER` has RGB photographs in a folder for each class; without it, some are made.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use burn::data::dataloader::batcher::Batcher;
+use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn_dataset::vision::{Annotation, ImageDatasetItem, ImageFolderDataset};
+use fast_image_resize::images::Image;
+use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use image::RgbImage;
+use image::imageops;
+use planfetch::index::{FolderSettings, load_index_folder};
+use planfetch::prelude::*;
+use planfetch_burn::PlanDataLoaderBuilder;
+use planfetch_testkit::fixtures;
+use serde_json::json;
+
+type Tensors = (Tensor<4>, Tensor<1, Int>);
+
+const SIDE: usize = 224;
+const BATCH_SIZE: usize = 64;
+const WORKERS: usize = 2;
+const ROUNDS: usize = 5;
+
+/// Takes what `ImageFolderDataset` gives, as a burn project's batcher does.
+#[derive(Clone)]
+struct Photographs {
+    fast: bool,
+}
+
+impl Photographs {
+    fn resize(&self, image: RgbImage) -> Vec<u8> {
+        if !self.fast {
+            return imageops::resize(&image, SIDE as u32, SIDE as u32, imageops::FilterType::Triangle).into_raw();
+        }
+        let (width, height) = image.dimensions();
+        let from = Image::from_vec_u8(width, height, image.into_raw(), PixelType::U8x3).expect("as many bytes as pixels");
+        let mut to = Image::new(SIDE as u32, SIDE as u32, PixelType::U8x3);
+        let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
+        Resizer::new().resize(&from, &mut to, &options).expect("both are of three bytes");
+        to.into_vec()
+    }
+}
+
+impl Batcher<ImageDatasetItem, Tensors> for Photographs {
+    fn batch(&self, items: Vec<ImageDatasetItem>, device: &Device) -> Tensors {
+        let len = items.len();
+        let mut values = vec![0.0_f32; len * 3 * SIDE * SIDE];
+        let mut labels = Vec::with_capacity(len);
+        for (item, slot) in items.into_iter().zip(values.chunks_exact_mut(3 * SIDE * SIDE)) {
+            let pixels: Vec<u8> = item.image.try_into().expect("JPEG files have bytes");
+            let image = RgbImage::from_raw(item.image_width as u32, item.image_height as u32, pixels);
+            let pixels = self.resize(image.expect("they are RGB"));
+            for (channel, plane) in slot.chunks_exact_mut(SIDE * SIDE).enumerate() {
+                let (scale, mean) = (1.0 / (255.0 * IMAGENET_STD[channel]), IMAGENET_MEAN[channel] / IMAGENET_STD[channel]);
+                for (value, pixel) in plane.iter_mut().zip(pixels.chunks_exact(3)) {
+                    *value = f32::from(pixel[channel]) * scale - mean;
+                }
+            }
+            let Annotation::Label(label) = item.annotation else { unreachable!("a folder per class gives labels") };
+            labels.push(label as i64);
+        }
+        let images = TensorData::new(values, [len, 3, SIDE, SIDE]);
+        (Tensor::from_data(images, device), Tensor::from_data(TensorData::new(labels, [len]), device))
+    }
+}
+
+/// Takes an epoch and returns the samples per second.
+fn epoch(loader: &Arc<dyn DataLoader<Tensors>>, files: usize) -> Result<f64, BoxError> {
+    let started = Instant::now();
+    let mut taken = 0;
+    for batch in loader.iter() {
+        let (images, labels) = batch?;
+        assert_eq!(images.dims()[1..], [3, SIDE, SIDE]);
+        taken += labels.dims()[0];
+    }
+    assert_eq!(taken, files);
+    Ok(files as f64 / started.elapsed().as_secs_f64())
+}
+
+/// Makes photographs in `folder`, of which 16 differ.
+fn make_photographs(folder: &Path) -> std::io::Result<PathBuf> {
+    let different: Vec<_> = (0..16).map(|seed| fixtures::jpeg(&fixtures::photograph(500, 375, seed))).collect();
+    for i in 0..1_500 {
+        let class = folder.join(format!("class_{}", i % 4));
+        std::fs::create_dir_all(&class)?;
+        std::fs::write(class.join(format!("{i:06}.jpg")), &different[i % different.len()])?;
+    }
+    Ok(folder.to_path_buf())
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+fn main() -> Result<(), BoxError> {
+    let (made, cache_dir) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let given = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let folder = given.map_or_else(|| make_photographs(made.path()), |folder| Ok(folder.into()))?;
+    let theirs = |fast| -> Result<_, BoxError> {
+        let dataset = ImageFolderDataset::new_classification(&folder)?;
+        let loader = DataLoaderBuilder::new(Photographs { fast }).batch_size(BATCH_SIZE).shuffle(42);
+        Ok(loader.num_workers(WORKERS).set_device(Device::flex()).build(dataset))
+    };
+    let index = load_index_folder(&folder, &FolderSettings::default())?;
+    // OK because so many names fit in memory.
+    let files = index.len() as usize;
+    // The cache copies local files too; a round that is not counted does it.
+    let settings = CacheSettings { eviction: EvictionMode::Pressure, ..CacheSettings::default() };
+    let cache = DiskCache::builder(cache_dir.path().join("cache")).with_settings(settings).build()?;
+    let images = ImageSettings { mean: IMAGENET_MEAN, std: IMAGENET_STD, ..ImageSettings::default() };
+    let plan = ShuffleOncePerEpochPlanProvider::new(index.len(), BATCH_SIZE, 42)?;
+    let ours = PlanDataLoaderBuilder::new(ImageDataset::new(index, images.clone())?, plan)
+        .with_cache(cache)
+        .with_settings(LoaderSettings { num_workers: WORKERS, ..LoaderSettings::default() })
+        .build(ImageCollate::new(&images)?)?;
+    let loaders = [theirs(false)?, theirs(true)?, Arc::new(ours) as Arc<dyn DataLoader<Tensors>>];
+
+    let mut rates = [const { Vec::new() }; 3];
+    for round in 0..=ROUNDS {
+        for (loader, rates) in loaders.iter().zip(&mut rates) {
+            let rate = epoch(loader, files)?;
+            if 0 < round {
+                rates.push(rate);
+            }
+        }
+    }
+    let [with_image, with_fast, ours] = rates.map(median);
+    let ratio = |other: f64| (1_000.0 * ours / other).round() / 1_000.0;
+    let result = json!({
+        "benchmark": "side-by-side",
+        "files": files,
+        "workers": WORKERS,
+        "cores": std::thread::available_parallelism()?.get(),
+        "burn_image_per_s": with_image.round(),
+        "burn_fast_per_s": with_fast.round(),
+        "planfetch_per_s": ours.round(),
+        "over_burn_image": ratio(with_image),
+        "over_burn_fast": ratio(with_fast),
+    });
+    println!("{result:#}");
+    Ok(())
+}
