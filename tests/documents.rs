@@ -23,3 +23,19 @@ pub mod several_gpus {}
 #[doc = include_str!("../book/src/guides/augmentation.md")]
 #[doc(hidden)]
 pub mod augmentation {}
+
+#[doc = include_str!("../book/src/guides/imagenet.md")]
+#[doc(hidden)]
+pub mod imagenet {}
+
+#[doc = include_str!("../book/src/guides/class-balance.md")]
+#[doc(hidden)]
+pub mod class_balance {}
+
+#[doc = include_str!("../book/src/guides/validation.md")]
+#[doc(hidden)]
+pub mod validation {}
+
+#[doc = include_str!("../book/src/guides/sizing.md")]
+#[doc(hidden)]
+pub mod sizing {}

@@ -143,3 +143,63 @@ fn files_end_in_one_newline_and_lines_in_no_space() {
         assert_eq!(trailing, None, "{}: a line ends in a space (counted from 0)", path.display());
     }
 }
+
+/// The headings of a document, as the fragments of URLs that lead to them.
+fn fragments(text: &str) -> BTreeSet<String> {
+    let headings = outside_code(text).filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#'));
+    headings
+        .map(|heading| {
+            let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+            kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+        })
+        .collect()
+}
+
+fn outside_code(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    })
+}
+
+/// What the links of a line lead to: `[text](target)`.
+fn targets(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    let documents = files().into_iter().filter(|path| path.extension().is_some_and(|ext| ext == "md"));
+    let mut broken = Vec::new();
+    let mut checked = 0;
+    for path in documents {
+        let text = std::fs::read_to_string(&path).expect("documents are UTF-8");
+        for target in outside_code(&text).flat_map(targets).filter(|target| !target.contains("://")) {
+            let (file, fragment) = target.split_once('#').unwrap_or((target, ""));
+            let file = if file.is_empty() { path.clone() } else { path.with_file_name("").join(file) };
+            let found = std::fs::read_to_string(&file).ok();
+            let leads = found.is_some_and(|text| fragment.is_empty() || fragments(&text).contains(fragment));
+            checked += 1;
+            if !leads && !(fragment.is_empty() && file.is_dir()) {
+                broken.push(format!("{}: {target}", path.display()));
+            }
+        }
+    }
+    assert!(50 < checked, "only {checked} links were found");
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn every_chapter_stands_in_the_summary_once() {
+    let src = root().join("book/src");
+    let summary = std::fs::read_to_string(src.join("SUMMARY.md")).unwrap();
+    let mut listed: Vec<PathBuf> = summary.lines().flat_map(targets).map(|target| src.join(target)).collect();
+    listed.sort();
+    let chapters =
+        files().into_iter().filter(|path| path.starts_with(&src) && path.extension().is_some_and(|ext| ext == "md"));
+    let mut chapters: Vec<PathBuf> = chapters.filter(|path| !path.ends_with("SUMMARY.md")).collect();
+    chapters.sort();
+    assert_eq!(listed, chapters);
+}

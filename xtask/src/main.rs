@@ -3,6 +3,8 @@
 //! `cargo xtask test` formats, lints, tests and documents the whole workspace; `cargo xtask help` lists the rest.
 //! Build output goes to one folder outside of the checkout, so that a second checkout builds nothing twice.
 
+mod book;
+
 use std::env;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -11,8 +13,10 @@ use std::time::Instant;
 const HELP: &str = "\
 usage: cargo xtask <command>
 
-  test     everything that has to hold: format, lints, tests, examples in the documentation, documentation
+  test     everything that has to hold: format, lints, tests, examples in the documentation, documentation, book
   lint     format and lints alone
+  book     the book, by mdBook
+  package  the packages of all crates that are published, each built from its package
   bench    the end-to-end measurements, in release
   help     this text
 
@@ -46,8 +50,10 @@ const FEATURE_TESTS: &[(&str, &str, &[&str])] = &[
 fn main() -> ExitCode {
     let command = env::args().nth(1);
     let done = match command.as_deref() {
-        Some("test") => lint() && test() && document(),
+        Some("test") => lint() && test() && document() && book::build(),
         Some("lint") => lint(),
+        Some("book") => book::build(),
+        Some("package") => package(),
         Some("bench") => bench(),
         None | Some("help" | "--help" | "-h") => {
             say(HELP);
@@ -92,6 +98,23 @@ fn test() -> bool {
 fn document() -> bool {
     let deny = [("RUSTDOCFLAGS", "-D warnings")];
     run("documentation", "cargo", &["doc", "--workspace", "--locked", "--no-deps"], &deny)
+}
+
+/// The crates that are published, in the order of imports.
+const PUBLISHED: &[&str] = &[
+    "planfetch-plan",
+    "planfetch-index",
+    "planfetch-cache",
+    "planfetch-loader",
+    "planfetch-image",
+    "planfetch",
+    "planfetch-burn",
+    "planfetch-cli",
+];
+
+fn package() -> bool {
+    let packages: Vec<&str> = PUBLISHED.iter().flat_map(|name| ["--package", name]).collect();
+    run("packages", "cargo", &[&["package", "--locked"][..], &packages].concat(), &[])
 }
 
 fn bench() -> bool {

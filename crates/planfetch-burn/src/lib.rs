@@ -90,7 +90,12 @@ pub use crate::loader::PlanDataLoader;
 pub use crate::report_logger::ReportLogger;
 pub use crate::to_tensors::ToTensors;
 
-/// The chapter of the book, so that its code blocks are compiled.
+/// The chapters of the book, so that their code blocks are compiled.
 #[cfg(doctest)]
-#[doc = include_str!("../../../book/src/guides/burn.md")]
-mod guide {}
+mod guides {
+    #[doc = include_str!("../../../book/src/guides/burn.md")]
+    mod burn {}
+
+    #[doc = include_str!("../../../book/src/guides/local-folder.md")]
+    mod local_folder {}
+}

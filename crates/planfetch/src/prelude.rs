@@ -11,7 +11,9 @@
 pub use crate::build::build_prefetching_loader;
 pub use crate::load_index::load_index;
 
-pub use planfetch_cache::{CacheError, CacheSettings, DiskCache, LocalFile, StoreSettings};
+pub use planfetch_cache::{
+    CacheError, CacheLimit, CacheSettings, DiskCache, EvictionMode, LocalFile, PruneBackend, StoreSettings,
+};
 #[cfg(feature = "image")]
 pub use planfetch_image::{
     BatchTransform, CenterCrop, ColorJitter, ColorMode, Compose, DecodeSettings, IMAGENET_MEAN, IMAGENET_STD,
