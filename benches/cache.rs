@@ -5,7 +5,7 @@
 //! - `hits`: `ensure_local` of a local object, by 1 to 4 threads.
 //! - `cold`: downloads of 75 KB objects, beside a bare loop of GET, write and rename at the same concurrency and with the
 //!   best number of writers.
-//! - `latency`: downloads with 30 ms of latency and 64 at once, beside 64 / 0.03 a second.
+//! - `latency`: downloads with 30 ms of latency and 64 at once, beside 64 / 0.03 a second and beside the bare loop.
 //! - `throttle`: a store that grants 500 requests a second.
 //! - `eviction`: hit ratios by policy and by the share of the data that there is room for.
 //! - `open`: opening a directory with a million files.
@@ -204,10 +204,14 @@ fn latency() -> Result<Vec<Value>> {
     const OBJECTS: usize = 12_000;
     let server = serve(OBJECTS, 1_000);
     server.inject(FaultRule::always(Fault::Latency(Duration::from_millis(30))));
+    let bare = bare_loop(&server, OBJECTS, 1)?;
     let dir = tempfile::tempdir()?;
     let rate = take_all(&open(dir.path(), &server, CacheSettings::default())?, &uris(OBJECTS))?;
     let ceiling = CONCURRENCY as f64 / 0.03;
-    Ok(vec![json!({ "part": "latency", "objects_per_second": rate, "ceiling": ceiling, "ratio": rate / ceiling })])
+    Ok(vec![json!({
+        "part": "latency", "objects_per_second": rate, "ceiling": ceiling, "ratio": rate / ceiling,
+        "bare_loop": bare, "over_bare_loop": rate / bare,
+    })])
 }
 
 fn throttle() -> Result<Vec<Value>> {

@@ -129,6 +129,7 @@ mod timeline;
 mod uri;
 mod usage;
 mod warnings;
+mod writers;
 
 pub use crate::cache::{DiskCache, DiskCacheBuilder};
 pub use crate::error::{CacheError, CacheErrorKind};

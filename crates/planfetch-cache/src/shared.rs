@@ -26,6 +26,7 @@ use crate::target::Target;
 use crate::timeline::FetchTimeline;
 use crate::usage::pause;
 use crate::warnings::Warnings;
+use crate::writers::Writers;
 
 /// Answers a request.
 pub(crate) type Waiter = Box<dyn FnOnce(Result<LocalFile, CacheError>) + Send>;
@@ -46,7 +47,7 @@ pub(crate) struct Shared {
     pub(crate) sharing: Option<Sharing>,
     table: Mutex<CacheTable>,
     pub(crate) io: Handle,
-    writers: Semaphore,
+    writers: Arc<Writers>,
     /// In KiB.
     in_flight: Semaphore,
     is_closed: AtomicBool,
@@ -77,7 +78,7 @@ impl Shared {
             sharing,
             table: Mutex::new(table),
             io,
-            writers: Semaphore::new(settings.write_concurrency),
+            writers: Arc::new(Writers::new(settings.write_concurrency)),
             in_flight: Semaphore::new(settings.in_flight_kib() as usize),
             is_closed: AtomicBool::new(false),
             opened_at: Instant::now(),
@@ -214,8 +215,7 @@ impl Shared {
 
     /// Runs what blocks on the disk, with as few others at once as the settings say.
     pub(crate) async fn write_blocking<T: Send + 'static>(&self, write: impl FnOnce() -> T + Send + 'static) -> T {
-        let _permit = self.writers.acquire().await.expect("the semaphore is never closed");
-        self.blocking(write).await
+        self.writers.run(&self.io, write).await
     }
 
     /// Runs what blocks.

@@ -71,6 +71,7 @@ impl Slot {
                 return self.finish(Outcome::Failed(error));
             }
         };
+        shared.update(|table, effects| table.downloaded(ticket, effects));
         self.timeline.begin(FetchStage::Write);
         let committer = Arc::clone(&shared);
         let outcome = shared

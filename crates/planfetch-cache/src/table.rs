@@ -23,7 +23,7 @@ mod entry;
 mod invalidate;
 mod queue;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(crate) type Ticket = u64;
 /// What the shell has to do. `W` answers a waiting request, `A` stops a running fetch.
 #[derive(Debug)]
 pub(crate) enum Effect<W, A> {
-    /// Run this fetch, and report it by `started`, `begin_commit`, `finish` and `slot_freed`.
+    /// Run this fetch, and report it by `started`, `downloaded`, `begin_commit`, `finish` and `slot_freed`.
     Start(Fetch),
     /// Stop this fetch.
     Abort(A),
@@ -106,8 +106,12 @@ pub(crate) struct Table<W, A> {
     // Invariant: an entry that is `Idle` has a hold. Never iterated, so its order decides nothing.
     entries: HashMap<ObjectKey, Entry<W, A>, BuildHasherDefault<KeyHasher>>,
     queue: Queue,
+    /// Fetches that may have a request under way.
     running: usize,
     max_running: usize,
+    /// Fetches that have all their bytes and run on beside those, to write them; as many as may run, so that a slow disk
+    /// holds up the store in the end.
+    writing: BTreeSet<Ticket>,
     next_ticket: Ticket,
     budget: Budget,
     /// Files in their places, those that are not trusted yet included.
@@ -137,6 +141,7 @@ impl<W, A> Table<W, A> {
             queue: Queue::default(),
             running: 0,
             max_running,
+            writing: BTreeSet::new(),
             next_ticket: 0,
             budget: Budget::new(limits),
             local: Amount::default(),
@@ -423,13 +428,23 @@ impl<W, A> Table<W, A> {
         self.settle(key, effects);
     }
 
+    /// Takes note that a fetch needs its store no more, and starts the next in its place.
+    pub(crate) fn downloaded(&mut self, ticket: Ticket, effects: &mut Vec<Effect<W, A>>) {
+        if self.writing.len() < self.max_running && self.writing.insert(ticket) {
+            self.running -= 1;
+            self.start_next(effects);
+        }
+    }
+
     /// Takes note that a fetch has ended in whatever way, and starts the next.
     pub(crate) fn slot_freed(&mut self, ticket: Ticket, effects: &mut Vec<Effect<W, A>>) {
         if let Some(len) = self.stopped.remove(&ticket) {
             self.promised -= len;
             self.budget.sub(Amount::file(len));
         }
-        self.running -= 1;
+        if !self.writing.remove(&ticket) {
+            self.running -= 1;
+        }
         self.start_next(effects);
     }
 

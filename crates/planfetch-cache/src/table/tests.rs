@@ -149,8 +149,9 @@ enum Op {
     Hold(u8),
     Release(u8, bool),
     Unpin(u8),
-    /// Some running fetch says that it has a handle, may commit, ended well, badly, or without a place on disk.
+    /// Some running fetch says that it has a handle, has its bytes, may commit, ended well, badly, or without a place on disk.
     Handle(usize),
+    Downloaded(usize),
     Commit(usize),
     Store(usize),
     Fail(usize),
@@ -168,6 +169,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => ((0..KEYS), any::<bool>()).prop_map(|(n, evict)| Op::Release(n, evict)),
         3 => (0..KEYS).prop_map(Op::Unpin),
         2 => any::<usize>().prop_map(Op::Handle),
+        2 => any::<usize>().prop_map(Op::Downloaded),
         2 => any::<usize>().prop_map(Op::Commit),
         4 => any::<usize>().prop_map(Op::Store),
         1 => any::<usize>().prop_map(Op::Fail),
@@ -185,6 +187,8 @@ struct World {
     waiting: BTreeMap<u32, u8>,
     next_waiter: u32,
     running: BTreeMap<Ticket, Fetch>,
+    /// Those of the running ones that need their store no more.
+    writing: BTreeSet<Ticket>,
     stopped: BTreeSet<Ticket>,
     committing: BTreeSet<Ticket>,
     /// Files on disk, those that were found there included.
@@ -211,7 +215,8 @@ impl World {
                     let is_disowned = table.disowned.contains_key(&fetch.key);
                     assert!(!self.files.contains(&n) || fetch.existing.is_some() || is_disowned);
                     self.running.insert(fetch.ticket, fetch);
-                    assert!(self.running.len() <= max_running, "more fetches than allowed");
+                    assert!(self.running.len() <= max_running + self.writing.len(), "more fetches than allowed");
+                    assert!(self.writing.len() <= max_running, "more fetches than allowed beside those");
                 }
                 Effect::Abort(ticket) => {
                     assert!(!self.committing.contains(&ticket), "a fetch was stopped while it renames its file");
@@ -264,6 +269,7 @@ fn run(max_running: usize, limits: Limits, found: BTreeSet<u8>, ops: Vec<Op>) {
     }
     let end = |table: &mut Table<u32, Ticket>, world: &mut World, effects: &mut Effects, ticket: Ticket| {
         world.running.remove(&ticket);
+        world.writing.remove(&ticket);
         world.stopped.remove(&ticket);
         world.committing.remove(&ticket);
         table.slot_freed(ticket, effects);
@@ -306,6 +312,14 @@ fn run(max_running: usize, limits: Limits, found: BTreeSet<u8>, ops: Vec<Op>) {
                 if let Some(ticket) = world.pick(i) {
                     let key = world.running[&ticket].key;
                     table.started(key, ticket, ticket, &mut effects);
+                }
+            }
+            Op::Downloaded(i) => {
+                if let Some(ticket) = world.pick(i) {
+                    if world.writing.len() < max_running {
+                        world.writing.insert(ticket);
+                    }
+                    table.downloaded(ticket, &mut effects);
                 }
             }
             Op::Commit(i) => {
@@ -410,7 +424,7 @@ fn run(max_running: usize, limits: Limits, found: BTreeSet<u8>, ops: Vec<Op>) {
     }
     assert_eq!(table.entries.len(), world.files.len() + world.removing.len(), "entries that nothing needs");
     assert_eq!((table.kept_bytes, table.unreserved, table.queue.len()), (0, 0, 0));
-    assert!(table.disowned.is_empty() && table.promised() == 0);
+    assert!(table.disowned.is_empty() && table.writing.is_empty() && table.promised() == 0);
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
