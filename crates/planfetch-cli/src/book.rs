@@ -49,8 +49,10 @@ fn write_command(page: &mut String, command: &mut Command, path: &[String]) {
         }
     }
     for heading in headings {
-        let _ =
-            writeln!(page, "\n{heading}\n\n| option | default | what it is | in a file |\n| --- | --- | --- | --- |");
+        let _ = writeln!(
+            page,
+            "\n### {heading}\n\n| option | default | what it is | in a file |\n| --- | --- | --- | --- |"
+        );
         for argument in &arguments {
             if argument.get_help_heading().unwrap_or("Arguments") == heading {
                 write_option(page, argument, path);

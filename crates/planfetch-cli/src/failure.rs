@@ -6,8 +6,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use clap::error::ErrorKind;
 use planfetch::LoadIndexError;
 use planfetch::cache::CacheErrorKind;
+use planfetch::image::ImageError;
 use planfetch::prelude::*;
 
 const FAILED: u8 = 1;
@@ -41,7 +43,8 @@ impl Failure {
             Self::Clap(error) => {
                 // OK because where nobody reads what is printed, nobody is told either.
                 let _ = error.print();
-                return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(WRONG_USAGE));
+                say(&[], clap_hint(&error));
+                ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(WRONG_USAGE))
             }
             Self::Failed(error) => {
                 // The pipe's reader has seen enough, as `head` has.
@@ -59,7 +62,7 @@ impl Failure {
                     cause = error.source();
                 }
                 say(&lines, hint(&*error));
-                ExitCode::from(FAILED)
+                ExitCode::from(if is_setting(&*error) { WRONG_USAGE } else { FAILED })
             }
             Self::Usage { problem, hint } => {
                 say(&[problem], Some(hint));
@@ -91,6 +94,26 @@ fn say(lines: &[String], hint: Option<String>) {
     }
 }
 
+/// Returns what to do, where clap says only what is wrong.
+fn clap_hint(error: &clap::Error) -> Option<String> {
+    let hint = match error.kind() {
+        ErrorKind::ArgumentConflict => "give one of the two",
+        ErrorKind::MissingRequiredArgument if error.to_string().contains("<INDEX>") => NAME_AN_INDEX,
+        _ => return None,
+    };
+    Some(hint.into())
+}
+
+/// Returns whether an option has a value that the library does not take.
+fn is_setting(error: &(dyn Error + 'static)) -> bool {
+    matches!(
+        error.downcast_ref(),
+        Some(PlanError::Setting { .. } | PlanError::BatchSize { .. } | PlanError::Rank { .. })
+    ) || matches!(error.downcast_ref(), Some(LoaderError::Setting { .. }))
+        || matches!(error.downcast_ref(), Some(ImageError::Setting { .. }))
+        || error.downcast_ref().is_some_and(|error: &CacheError| error.kind() == CacheErrorKind::InvalidSetting)
+}
+
 fn color(color: AnsiColor) -> Style {
     Style::new().fg_color(Some(color.into()))
 }
@@ -117,7 +140,7 @@ fn hint(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(IndexError::Read { source, .. }) = index
         && source.kind() == std::io::ErrorKind::NotFound
     {
-        return Some("name an index or a folder of <class>/<file>; planfetch example digits writes one to try".into());
+        return Some(NAME_AN_INDEX.into());
     }
     if let Some(LoaderError::Sample(sample)) = error.downcast_ref::<LoaderError>() {
         return match sample.cause.downcast_ref::<CacheError>() {
@@ -125,9 +148,13 @@ fn hint(error: &(dyn Error + 'static)) -> Option<String> {
             None => Some(format!("--decode none measures without decoding; {CHECK}")),
         };
     }
+    if is_setting(error) {
+        return Some("planfetch help COMMAND says which option sets it; so does --config".into());
+    }
     cache.and_then(cache_hint)
 }
 
+const NAME_AN_INDEX: &str = "name an index or a folder of <class>/<file>; planfetch example digits writes one to try";
 const CHECK: &str = "planfetch index --check finds all objects that can't be loaded";
 
 fn cache_hint(error: &CacheError) -> Option<String> {
@@ -169,7 +196,7 @@ failed!(
     CacheError,
     PlanError,
     LoaderError,
-    planfetch::image::ImageError,
+    ImageError,
     planfetch::plan::WorldError
 );
 

@@ -107,6 +107,11 @@ pub(crate) fn count(n: u64) -> String {
     text
 }
 
+/// Writes how many there are of something.
+pub(crate) fn number_of(n: u64, one: &str, many: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{} {many}", count(n)) }
+}
+
 /// Writes a rate: with commas where it is large, with digits behind the point where it is small.
 pub(crate) fn rate(per_second: f64) -> String {
     match per_second {
@@ -165,6 +170,7 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped() {
+        assert_eq!([1, 2_000].map(|n| number_of(n, "batch", "batches")), ["1 batch", "2,000 batches"]);
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0.5, 12.34, 99.94, 1_234.4].map(rate), ["0.50", "12.3", "99.9", "1,234"]);
         let times = [0.000_012, 0.012_3, 1.5, 75.0, 125.0, 7_384.0].map(Duration::from_secs_f64).map(duration);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::cache::Directory;
 use crate::failure::Failure;
 use crate::output::progress_bar;
-use crate::units::count;
+use crate::units::{count, number_of};
 
 #[derive(Args, Debug)]
 pub(crate) struct VerifyOptions {
@@ -65,9 +65,14 @@ pub(crate) fn run(options: &VerifyOptions) -> Result<(), Failure> {
     options.directory.output.print(&verified)?;
     match (damaged.len(), options.delete) {
         (0, _) => Ok(()),
-        (n, true) => Err(Failure::Found(format!("{n} files were damaged, and are deleted"))),
-        (n, false) => Err(Failure::Found(format!("{n} files are damaged; --delete deletes them"))),
+        (n, true) => Err(Failure::Found(format!("deleted {}", files(n)))),
+        (n, false) => Err(Failure::Found(format!("found {} with damage; --delete deletes", files(n)))),
     }
+}
+
+fn files(n: usize) -> String {
+    // OK because an index fits in 64 bits.
+    number_of(n as u64, "file", "files")
 }
 
 impl fmt::Display for Verified {

@@ -7,7 +7,7 @@ use planfetch::loader::{BoundBy, CauseReport};
 use serde::Serialize;
 
 use crate::speedtest::measure::Measured;
-use crate::units::{bytes, count, duration, percent, rate};
+use crate::units::{bytes, count, duration, number_of, percent, rate};
 
 /// The result of a speed test. Times are in seconds, but where a name says otherwise.
 #[derive(Debug, Serialize)]
@@ -220,11 +220,11 @@ impl fmt::Display for Summary {
         for stall in self.stalls_worth_showing() {
             writeln!(
                 f,
-                "  for {:<11}{:>9}  {:>7}  in {} batches",
+                "  for {:<11}{:>9}  {:>7}  in {}",
                 stall.cause,
                 time(stall.seconds * 1e3),
                 percent(stall.share),
-                count(stall.batches)
+                number_of(stall.batches, "batch", "batches")
             )?;
         }
         if 0 < self.throttled {

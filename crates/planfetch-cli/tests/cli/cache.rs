@@ -66,7 +66,7 @@ fn damaged_files_are_found_and_deleted_if_that_is_wanted() {
     let ran = local("cache verify cache", tmp.path());
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(ran.stdout.contains(victim.file_name().unwrap().to_str().unwrap()), "{ran:?}");
-    assert!(ran.stderr.contains("1 files are damaged; --delete deletes them") && victim.exists(), "{ran:?}");
+    assert!(ran.stderr.contains("found 1 file with damage; --delete deletes") && victim.exists(), "{ran:?}");
     let ran = local("cache verify cache --delete --threads 3 --json", tmp.path());
     let found: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((ran.code, found["deleted"].as_u64(), victim.exists()), (3, Some(1), false));

@@ -59,7 +59,7 @@ fn what_is_wrong_is_said() {
         ("preview photos.csv --step 1", 2, "--step is 1, but 1 samples make 1 batches of 64"),
         ("preview photos.csv --settings none.json", 1, "can't read none.json"),
         ("preview photos.csv --settings wrong.json", 1, "wrong.json holds no image settings: unknown field `hight`"),
-        ("preview photos.csv --settings open.json", 1, "leaves the size of images open"),
+        ("preview photos.csv --settings open.json", 2, "leaves the size of images open"),
     ] {
         let error = planfetch(&server, line, tmp.path()).failure(code);
         assert!(error.contains(expected), "{error} does not say {expected:?}");

@@ -252,9 +252,9 @@ fn each_mistake_is_said_in_words() {
         ("/nowhere.csv", 1, "can't read the index /nowhere.csv"),
         ("s3://photos/nowhere.csv", 1, "can't get the index: s3://photos/nowhere.csv: there is no object"),
         ("s3://photos/nowhere/", 1, "s3://photos/nowhere/ holds no samples"),
-        ("photos.csv --batch-size 0", 1, "batch_size is 0, but must lie in 1..="),
+        ("photos.csv --batch-size 0", 2, "batch_size is 0, but must lie in 1..="),
         ("photos.csv --offset 7", 2, "--offset 7 and --limit (none) leave no row of the 3 in "),
-        ("photos.csv --image-size 0", 1, "height is 0, but must lie in 1..=65535"),
+        ("photos.csv --image-size 0", 2, "height is 0, but must lie in 1..=65535"),
     ] {
         let error = planfetch(&server, &format!("speedtest {line}"), tmp.path()).failure(code);
         assert!(error.contains("error: ") && error.contains(expected), "{line}: {error}");
