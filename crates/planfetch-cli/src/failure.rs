@@ -12,6 +12,8 @@ use planfetch::cache::CacheErrorKind;
 use planfetch::image::ImageError;
 use planfetch::prelude::*;
 
+use crate::names::option_of;
+
 const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 const FOUND: u8 = 3;
@@ -149,7 +151,8 @@ fn hint(error: &(dyn Error + 'static)) -> Option<String> {
         };
     }
     if is_setting(error) {
-        return Some("planfetch help COMMAND says which option sets it; so does --config".into());
+        return option_of(&error.to_string())
+            .map(|option| format!("{option} sets it, and so does the file of --config"));
     }
     cache.and_then(cache_hint)
 }

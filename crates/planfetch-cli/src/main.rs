@@ -17,7 +17,7 @@
 //!
 //! A module for each command, with its options, which are made of the groups in `options`; what they share beyond that
 //! is in `context` (settings, temporary folders), `failure` (all errors, and the exit codes), `interrupt` (Ctrl-C),
-//! `output` (what is printed) and `units`.
+//! `output` (what is printed), `names` (what settings are called as options) and `units`.
 
 #[cfg(test)]
 mod book;
@@ -30,6 +30,7 @@ mod failure;
 mod generate;
 mod index;
 mod interrupt;
+mod names;
 mod options;
 mod output;
 mod plan;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use planfetch::loader::{BoundBy, CauseReport};
 use serde::Serialize;
 
+use crate::names::in_options;
 use crate::speedtest::measure::Measured;
 use crate::units::{bytes, count, duration, number_of, percent, rate};
 
@@ -167,20 +168,6 @@ fn two_digits(ms: f64) -> String {
     format!("{:.*}", digits as usize, (ms / unit).ceil() * unit)
 }
 
-/// Puts the names of options in place of those of the library's settings.
-fn in_options(advice: &str) -> String {
-    let options = [
-        ("download_concurrency", "--download-threads"),
-        ("batches_ahead", "--batches-ahead"),
-        ("prefetch_factor", "--prefetch-factor"),
-        ("num_workers", "--num-workers"),
-        ("write_concurrency", "write_concurrency (in [cache] of --config)"),
-        ("in_order: false", "in_order = false (in [loader] of --config)"),
-        ("failed_samples lists them", "planfetch index --check finds them"),
-    ];
-    options.iter().fold(advice.to_owned(), |advice, (setting, option)| advice.replace(setting, option))
-}
-
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |ms: f64| duration(Duration::from_secs_f64(ms / 1e3));
@@ -249,16 +236,5 @@ mod tests {
     #[test]
     fn a_step_is_rounded_up_to_two_digits() {
         assert_eq!([51.63, 19.2, 120.3, 0.831, 5.0].map(two_digits), ["52", "20", "130", "0.84", "5.0"]);
-    }
-
-    #[test]
-    fn advice_names_options() {
-        let advice = "6400 samples/s times 30 ms each: raise download_concurrency to about 200, and raise batches_ahead \
-                      to 8 or more";
-        assert_eq!(
-            in_options(advice),
-            "6400 samples/s times 30 ms each: raise --download-threads to about 200, and raise --batches-ahead to 8 or \
-             more"
-        );
     }
 }
