@@ -3,6 +3,7 @@
 mod stat;
 mod verify;
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -10,9 +11,8 @@ use planfetch::cache::{CacheInspector, DirectoryUsers, PruneBackend};
 use planfetch::prelude::*;
 use serde::Serialize;
 
-use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::OutputOptions;
+use crate::output::{OutputOptions, note};
 use crate::units::{bytes, count, parse_bytes};
 
 #[derive(Debug, Subcommand)]
@@ -63,12 +63,12 @@ pub(crate) struct ClearOptions {
     directory: Directory,
 }
 
-pub(crate) fn run(command: &CacheCommand, context: &Context) -> Result<(), Failure> {
+pub(crate) fn run(command: &CacheCommand) -> Result<(), Failure> {
     match command {
         CacheCommand::Stat(options) => stat::run(options),
         CacheCommand::Verify(options) => verify::run(options),
-        CacheCommand::Prune(options) => shrink(&options.directory, options.max_bytes, context),
-        CacheCommand::Clear(options) => shrink(&options.directory, 0, context),
+        CacheCommand::Prune(options) => shrink(&options.directory, options.max_bytes),
+        CacheCommand::Clear(options) => shrink(&options.directory, 0),
     }
 }
 
@@ -82,24 +82,22 @@ struct Shrunk {
 }
 
 /// Deletes what no process uses, until no more than `max_bytes` are left.
-fn shrink(directory: &Directory, max_bytes: u64, context: &Context) -> Result<(), Failure> {
+fn shrink(directory: &Directory, max_bytes: u64) -> Result<(), Failure> {
     // Opening a cache would make what is not there.
     let inspector = directory.inspect()?;
     let before = inspector.usage()?;
-    if let DirectoryUsers::One { process } = before.users {
-        return Err(Failure::usage(
-            format!("process {process} has {} for itself", directory.dir.display()),
-            "its own limit (--max-bytes) keeps it small; processes that share a directory (--prune-backend scan) let \
-             others make room",
-        ));
-    }
     // As one of those that share the directory, so that what others use is spared.
     let backend = if cfg!(target_os = "linux") { PruneBackend::Scan } else { PruneBackend::Meta };
     let settings = CacheSettings { prune_backend: backend, ..CacheSettings::default() };
-    let cache = DiskCache::builder(&directory.dir)
-        .with_settings(settings)
-        .with_store_settings(context.settings.store.clone())
-        .build()?;
+    let cache =
+        DiskCache::builder(&directory.dir).with_settings(settings).build().map_err(|error| match before.users {
+            DirectoryUsers::One { process } => Failure::usage(
+                format!("process {process} has {} for itself", directory.dir.display()),
+                "its own limit (--max-bytes) keeps it small; processes that share a directory (--prune-backend scan) \
+                 let others make room",
+            ),
+            _ => error.into(),
+        })?;
     cache.prune(max_bytes);
     drop(cache);
     let after = inspector.usage()?;
@@ -111,13 +109,13 @@ fn shrink(directory: &Directory, max_bytes: u64, context: &Context) -> Result<()
     };
     directory.output.print(&shrunk)?;
     if max_bytes < after.bytes {
-        crate::output::note("the rest is in use");
+        note("the rest is in use");
     }
     Ok(())
 }
 
-impl std::fmt::Display for Shrunk {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Shrunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { files_deleted, bytes_deleted, files, bytes: left } = self;
         let (deleted, left) = (bytes(*bytes_deleted as f64), bytes(*left as f64));
         writeln!(f, "deleted {} files, {deleted}; {} files, {left} are left", count(*files_deleted), count(*files))

@@ -1,7 +1,6 @@
 //! All that can go wrong, in one place: what is said, and the exit code.
 
 use std::error::Error;
-use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -202,14 +201,3 @@ failed!(
     ImageError,
     planfetch::plan::WorldError
 );
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed(error) => error.fmt(f),
-            Self::Clap(error) => error.fmt(f),
-            Self::Usage { problem, .. } | Self::Found(problem) => f.write_str(problem),
-            Self::Interrupted => f.write_str("interrupted"),
-        }
-    }
-}

@@ -60,7 +60,7 @@ fn run() -> Result<(), Failure> {
         Command::Preview(options) => preview::run(&options, &context),
         Command::Index(options) => index::run(&options, &context),
         Command::Plan(command) => plan::run(&command, &context),
-        Command::Cache(command) => cache::run(&command, &context),
+        Command::Cache(command) => cache::run(&command),
         Command::Example(options) => example::run(&options),
         Command::Man(options) => generate::man(&options),
         Command::Completions(options) => generate::completions(&options),
