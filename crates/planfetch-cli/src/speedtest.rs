@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::options::{CacheOptions, ImageOptions, PlanOptions, SourceOptions, StoreOptions, WindowOptions};
 use crate::output::{OutputOptions, note};
 use crate::speedtest::measure::{Measured, Work, measure};
-use crate::speedtest::summary::Summary;
+use crate::speedtest::summary::{Asked, Summary};
 
 #[derive(Args, Debug)]
 pub(crate) struct SpeedtestOptions {
@@ -73,11 +73,25 @@ pub(crate) fn run(options: &SpeedtestOptions, context: &Context) -> Result<(), F
     let open = options.cache.open(&stores, context)?;
     let index = options.source.load(&open.cache, &stores)?;
     let (world, policy) = options.plan.world()?;
+    let settings = LoaderSettings { num_epochs: Some(options.epochs), ..options.window.settings(context) };
+    let asked = Asked {
+        index: options.source.index.clone(),
+        strategy: name(&options.plan.strategy),
+        batch_size: options.plan.batch_size,
+        seed: options.plan.seed,
+        rank: world.rank,
+        world_size: world.world_size,
+        epochs: options.epochs,
+        decode: name(&options.decode),
+        step_ms: options.step_ms,
+        loader: settings.clone(),
+        cache: open.cache.settings().clone(),
+    };
     let work = Work {
         provider: options.plan.provider(&index)?,
         world,
         policy,
-        settings: LoaderSettings { num_epochs: Some(options.epochs), ..options.window.settings(context) },
+        settings,
         epochs: options.epochs,
         verbose: context.verbose,
         step: std::time::Duration::from_millis(options.step_ms),
@@ -97,7 +111,7 @@ pub(crate) fn run(options: &SpeedtestOptions, context: &Context) -> Result<(), F
     };
     // Nothing is loaded any more, so the temporary folder can go before anything else fails.
     drop(open.temporary);
-    report(options, &measured)
+    report(options, &measured, asked)
 }
 
 /// Reads an object, of which only the length is kept.
@@ -110,15 +124,20 @@ fn read(file: &LocalFile) -> Result<u64, BoxError> {
 }
 
 /// Prints what was measured, and writes the page.
-fn report(options: &SpeedtestOptions, measured: &Measured) -> Result<(), Failure> {
-    let summary = Summary::new(measured, options.step_ms, options.plan.batch_size);
+fn report(options: &SpeedtestOptions, measured: &Measured, asked: Asked) -> Result<(), Failure> {
+    let summary = Summary::new(measured, asked);
     options.output.print(&summary)?;
     if let Some(path) = &options.report {
-        let page = page::page(&summary, measured, &options.source.index)?;
+        let page = page::page(&summary, measured)?;
         std::fs::write(path, page).map_err(|error| format!("can't write {}: {error}", path.display()))?;
         note(format_args!("the report is in {}", path.display()));
     }
     if measured.is_interrupted { Err(Failure::Interrupted) } else { Ok(()) }
+}
+
+/// Returns the name that a value has on the command line.
+fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// Says before the run, and not after it, that a file can't be written.

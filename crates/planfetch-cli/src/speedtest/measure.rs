@@ -55,7 +55,6 @@ pub(crate) struct Measured {
     pub(crate) cache: CacheStats,
     pub(crate) report: LoaderReport,
     pub(crate) timeline: Timeline,
-    pub(crate) num_workers: usize,
     pub(crate) is_interrupted: bool,
 }
 
@@ -107,7 +106,6 @@ where
         cache: difference(&watch.work.cache.stats(), &before),
         report: controller.report(),
         timeline: watch.timeline,
-        num_workers: watch.work.settings.num_workers,
         is_interrupted,
     })
 }

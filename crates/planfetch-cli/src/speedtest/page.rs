@@ -3,17 +3,19 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use planfetch::prelude::BatchesAhead;
+
 use crate::failure::Failure;
 use crate::speedtest::measure::Measured;
 use crate::speedtest::plots::{self, Line};
-use crate::speedtest::summary::Summary;
+use crate::speedtest::summary::{Asked, Summary};
 use crate::speedtest::timeline::Point;
 use crate::units::{bytes, count, duration, percent, rate};
 
 const STYLE: &str = include_str!("page.css");
 
 /// Makes the page.
-pub(crate) fn page(summary: &Summary, measured: &Measured, index: &str) -> Result<String, Failure> {
+pub(crate) fn page(summary: &Summary, measured: &Measured) -> Result<String, Failure> {
     let points = measured.timeline.points();
     let fill: Vec<(f64, f64)> =
         points.iter().filter_map(|point| point.window_fill.map(|fill| (point.seconds, fill))).collect();
@@ -66,7 +68,7 @@ pub(crate) fn page(summary: &Summary, measured: &Measured, index: &str) -> Resul
         let _ = writeln!(figures, "<figure>\n<h2>{title}</h2>\n{svg}<figcaption>{caption}</figcaption>\n</figure>");
     }
     let mut facts = String::new();
-    for (name, value) in self::facts(summary, measured) {
+    for (name, value) in self::facts(summary) {
         let _ = writeln!(facts, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
     }
     let verdict = &summary.verdict;
@@ -78,20 +80,21 @@ pub(crate) fn page(summary: &Summary, measured: &Measured, index: &str) -> Resul
     } else {
         ""
     };
-    let index = escape(index);
+    let index = escape(&summary.settings.index);
     Ok(format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>planfetch speedtest: {index}</title>\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<header>\n<p>planfetch speedtest</p>\n<h1>{index}</h1>\n\
          </header>\n<section class=\"verdict\">\n<h2>Bound by {}</h2>\n{advice}{interrupted}</section>\n\
-         <dl>\n{facts}</dl>\n{figures}<footer>planfetch {}</footer>\n</main>\n</body>\n</html>\n",
+         <dl>\n{facts}</dl>\n{figures}<footer>{} planfetch {}.</footer>\n</main>\n</body>\n</html>\n",
         escape(&verdict.bound_by),
+        escape(&knobs(&summary.settings)),
         env!("CARGO_PKG_VERSION")
     ))
 }
 
-fn facts(summary: &Summary, measured: &Measured) -> [(&'static str, String); 12] {
+fn facts(summary: &Summary) -> [(&'static str, String); 12] {
     let time = |ms: f64| duration(Duration::from_secs_f64(ms / 1e3));
     let latency = &summary.batch_latency_ms;
     [
@@ -106,8 +109,22 @@ fn facts(summary: &Summary, measured: &Measured) -> [(&'static str, String); 12]
         ("latency p99", time(latency.p99)),
         ("downloaded", bytes(summary.bytes_downloaded as f64)),
         ("cache hits", percent(summary.hit_ratio)),
-        ("workers", measured.num_workers.to_string()),
+        ("workers", summary.settings.loader.num_workers.to_string()),
     ]
+}
+
+/// Says what was set, so that the run can be made again.
+fn knobs(asked: &Asked) -> String {
+    let Asked { strategy, batch_size, seed, rank, world_size, epochs, decode, step_ms, loader, cache, .. } = asked;
+    let ahead = match loader.batches_ahead {
+        BatchesAhead::Fixed(batches) => format!("{batches} batches ahead"),
+        BatchesAhead::Auto => "as many batches ahead as the store asks for".into(),
+    };
+    format!(
+        "{epochs} epochs of {strategy} batches of {batch_size}, seed {seed}, rank {rank} of {world_size}; decode {decode}, \
+         steps of {step_ms} ms; {} workers, {ahead}, {} behind; {} requests at once, pruned by {}.",
+        loader.num_workers, loader.batches_back, cache.download_concurrency, cache.eviction
+    )
 }
 
 /// Returns a number's growth by the second, between each two points.

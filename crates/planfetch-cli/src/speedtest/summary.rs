@@ -4,15 +4,33 @@ use std::fmt;
 use std::time::Duration;
 
 use planfetch::loader::{BoundBy, CauseReport};
+use planfetch::prelude::*;
 use serde::Serialize;
 
 use crate::names::in_options;
 use crate::speedtest::measure::Measured;
 use crate::units::{bytes, count, duration, number_of, percent, rate};
 
+/// What was asked for.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Asked {
+    pub(crate) index: String,
+    pub(crate) strategy: String,
+    pub(crate) batch_size: usize,
+    pub(crate) seed: u64,
+    pub(crate) rank: u32,
+    pub(crate) world_size: u32,
+    pub(crate) epochs: u64,
+    pub(crate) decode: String,
+    pub(crate) step_ms: u64,
+    pub(crate) loader: LoaderSettings,
+    pub(crate) cache: CacheSettings,
+}
+
 /// The result of a speed test. Times are in seconds, but where a name says otherwise.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
+    pub(crate) settings: Asked,
     pub(crate) interrupted: bool,
     pub(crate) seconds: f64,
     pub(crate) batches: u64,
@@ -70,11 +88,11 @@ pub(crate) struct Verdict {
 }
 
 impl Summary {
-    pub(crate) fn new(measured: &Measured, step_ms: u64, batch_size: usize) -> Self {
+    pub(crate) fn new(measured: &Measured, asked: Asked) -> Self {
         let Measured { elapsed, latencies, loader, cache, report, .. } = measured;
         let seconds = elapsed.as_secs_f64();
         let per_second = |n: u64| if seconds == 0.0 { 0.0 } else { n as f64 / seconds };
-        let asked = cache.hits + cache.misses;
+        let lookups = cache.hits + cache.misses;
         let waited = report.waited.as_secs_f64();
         let mut stalls: Vec<Stall> = report.causes.iter().map(|cause| stall(cause, waited)).collect();
         stalls.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -102,10 +120,11 @@ impl Summary {
             throttled: cache.throttled,
             cache_hits: cache.hits,
             cache_misses: cache.misses,
-            hit_ratio: if asked == 0 { 0.0 } else { cache.hits as f64 / asked as f64 },
+            hit_ratio: if lookups == 0 { 0.0 } else { cache.hits as f64 / lookups as f64 },
             stalled_seconds: waited,
             stalls,
-            verdict: verdict(measured, step_ms, batch_size),
+            verdict: verdict(measured, &asked),
+            settings: asked,
         }
     }
 
@@ -125,7 +144,8 @@ fn stall(report: &CauseReport, waited: f64) -> Stall {
     Stall { cause: report.cause.to_string(), seconds, share, batches: report.batches }
 }
 
-fn verdict(measured: &Measured, step_ms: u64, batch_size: usize) -> Verdict {
+fn verdict(measured: &Measured, asked: &Asked) -> Verdict {
+    let Asked { step_ms, batch_size, .. } = *asked;
     let Measured { elapsed, latencies, report, .. } = measured;
     // From the first batch on, since a run waits for that one once.
     let rest = latencies.batches().saturating_sub(1);
@@ -150,7 +170,7 @@ fn verdict(measured: &Measured, step_ms: u64, batch_size: usize) -> Verdict {
         advice: if step_ms == 0 && found.bound_by == BoundBy::Decode {
             format!(
                 "all {} workers decode: use more (--num-workers) on more cores, or smaller images",
-                measured.num_workers
+                asked.loader.num_workers
             )
         } else {
             in_options(&found.advice)

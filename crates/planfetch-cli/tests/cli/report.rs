@@ -33,6 +33,7 @@ fn a_report_is_one_page_that_needs_nothing_else() {
     let bound_by = summary["verdict"]["bound_by"].as_str().unwrap();
     assert!(page.contains(&format!("<h2>Bound by {bound_by}</h2>")) && page.contains("a&amp;b.csv"), "{page}");
     assert!(page.contains("<dt>samples</dt><dd>200</dd>"), "{page}");
+    assert!(page.contains("2 epochs of shuffle batches of 10, seed 0, rank 0 of 1; decode image"), "{page}");
     // The bars of the histogram count each batch once.
     let histogram = page.split("<h2>Batch latency</h2>").nth(1).unwrap().split("</figure>").next().unwrap();
     assert!(histogram.contains("<rect "), "{histogram}");

@@ -24,7 +24,17 @@ fn photographs_are_measured_and_each_is_downloaded_once() {
     let (tmp, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     photographs(&server, tmp.path(), 200);
     server.inject(FaultRule::always(Fault::Latency(Duration::from_millis(30))));
-    let summary = planfetch(&server, "speedtest photos.csv --epochs 2 --image-size 64 --json", tmp.path()).json();
+    let line = "speedtest photos.csv --epochs 2 --image-size 64 --num-workers 3 --download-threads 9 --json";
+    let summary = planfetch(&server, line, tmp.path()).json();
+    let settings = &summary["settings"];
+    assert_eq!(
+        (&settings["index"], &settings["strategy"], &settings["decode"]),
+        (&"photos.csv".into(), &"shuffle".into(), &"image".into())
+    );
+    assert_eq!(
+        (settings["loader"]["num_workers"].as_u64(), settings["cache"]["download_concurrency"].as_u64()),
+        (Some(3), Some(9))
+    );
     assert_eq!((number(&summary, "samples"), number(&summary, "batches")), (400, 8));
     assert_eq!((number(&summary, "requests"), number(&summary, "retries")), (200, 0));
     assert_eq!((number(&summary, "objects_downloaded"), number(&summary, "failed_samples")), (200, 0));
