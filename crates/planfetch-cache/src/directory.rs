@@ -31,12 +31,12 @@ use crate::settings::PruneBackend;
 const OBJECTS: &str = "objects";
 const TEMP_PREFIX: &str = ".tmp-";
 
-/// A cache directory that this process has locked.
+/// A cache directory that this process has locked, or only looks at.
 #[derive(Debug)]
 pub(crate) struct CacheDir {
     root: PathBuf,
-    /// Locked for as long as it is open.
-    _lock: File,
+    /// Locked for as long as it is open; `None` where the directory is only looked at.
+    _lock: Option<File>,
 }
 
 /// An object's file that was found in the directory.
@@ -70,7 +70,27 @@ impl CacheDir {
         let objects = root_path.join(OBJECTS);
         create_private(&objects).map_err(failed)?;
         spread(&objects);
-        Ok(Self { root: root_path, _lock: lock })
+        Ok(Self { root: root_path, _lock: Some(lock) })
+    }
+
+    /// Finds a directory that is there, to look at it: nothing is locked, made or changed.
+    pub(crate) fn look(root: &Path) -> Result<Self, CacheError> {
+        let root_path = root.canonicalize().map_err(|source| {
+            let message = format!("can't find the cache directory {}: {source}", root.display());
+            CacheError::with_source(CacheErrorKind::Directory, message, source)
+        })?;
+        if !marker::is_marked(&root_path) {
+            let message =
+                format!("{} is no cache directory: it holds no file {:?}", root.display(), marker::FORMAT_FILE);
+            return Err(CacheError::new(CacheErrorKind::Directory, message));
+        }
+        marker::check(&root_path)?;
+        Ok(Self { root: root_path, _lock: None })
+    }
+
+    /// Returns the file that processes lock that use the directory.
+    pub(crate) fn lock_file(&self) -> PathBuf {
+        self.root.join(marker::LOCK_FILE)
     }
 
     pub(crate) fn root(&self) -> &Path {

@@ -27,6 +27,7 @@
 //! - [`LocalFile`] is a guard on one of its files, made by [`DiskCache::ensure_local`] and its asynchronous twin.
 //! - [`PrefetchGuard`] asks for an object before it is needed and keeps it, made by [`DiskCache::prefetch`].
 //! - [`CacheSettings`] and [`StoreSettings`] are plain values; object stores come in by [`DiskCacheBuilder::with_store`].
+//! - [`CacheInspector`] looks at a directory from outside, beside whatever uses it.
 //! - [`EvictionMode`], [`CacheLimit`] and [`PruneBackend`] say what stays on disk, and for how many processes.
 //!
 //! # How the parts fit
@@ -110,6 +111,7 @@ mod error;
 mod eviction;
 mod exchange;
 mod failure;
+mod inspect;
 mod key;
 mod lease;
 mod local_file;
@@ -134,6 +136,7 @@ mod writers;
 pub use crate::cache::{DiskCache, DiskCacheBuilder};
 pub use crate::error::{CacheError, CacheErrorKind};
 pub use crate::eviction::{CacheLimit, EvictionMode, NextUse};
+pub use crate::inspect::{CacheInspector, DamagedFile, DirectoryUsage, DirectoryUsers};
 pub use crate::local_file::LocalFile;
 pub use crate::prefetch_guard::PrefetchGuard;
 pub use crate::settings::{CacheSettings, PruneBackend, StoreSettings};

@@ -240,6 +240,11 @@ pub struct StoreSettings {
     /// Whether an endpoint may be plain `http://`, which shows data to the network. Default: false, or
     /// `AWS_ALLOW_HTTP`; an endpoint on this machine's loopback interface needs no permission.
     pub allow_http: bool,
+    /// How many connections to an S3 server are kept open while no request uses them. Default: all of them, or
+    /// `AWS_POOL_MAX_IDLE_PER_HOST`.
+    ///
+    /// Fewer than requests run at once means connecting anew, which takes several times as long as a request.
+    pub max_idle_connections: Option<usize>,
 }
 
 impl fmt::Debug for StoreSettings {
@@ -252,6 +257,7 @@ impl fmt::Debug for StoreSettings {
             .field("session_token", &self.session_token.as_ref().map(|_| "***"))
             .field("anonymous", &self.anonymous)
             .field("allow_http", &self.allow_http)
+            .field("max_idle_connections", &self.max_idle_connections)
             .finish()
     }
 }

@@ -44,6 +44,16 @@ enum Slot {
     Failed(CacheError, Instant),
 }
 
+/// Whether a store tries failed requests again by itself.
+#[derive(Clone, Copy, Debug)]
+enum Retries {
+    /// No: the cache counts attempts and paces them, resumes a broken body too, and tells an endless stall from a slow
+    /// stream, which the client's own retries would work against.
+    None,
+    /// As object_store does by default.
+    Own,
+}
+
 /// A store, and the pace at which it is asked.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
@@ -169,7 +179,7 @@ impl Stores {
         }
         let store = match self.registered.get(uri.store_url) {
             Some(store) => Ok(Arc::clone(store)),
-            None => self.open(uri).await,
+            None => self.open(uri, Retries::None).await,
         };
         match store {
             Ok(store) => {
@@ -208,17 +218,55 @@ impl Stores {
         }
     }
 
-    async fn open(&self, uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
+    async fn open(&self, uri: &ObjectUri<'_>, retries: Retries) -> Result<Arc<dyn ObjectStore>, CacheError> {
+        #[cfg(not(feature = "cloud"))]
+        let _ = retries;
         match uri.scheme {
             #[cfg(feature = "aws")]
-            "s3" => self.s3.open(uri).await,
+            "s3" => self.s3.open(uri, retries).await,
             #[cfg(feature = "gcp")]
-            "gs" => self.gcs.open(uri),
+            "gs" => self.gcs.open(uri, retries),
             #[cfg(feature = "azure")]
-            "az" => self.azure.open(uri),
+            "az" => self.azure.open(uri, retries),
             #[cfg(feature = "http")]
-            "http" | "https" => cloud::open_http(uri, self.allow_http),
+            "http" | "https" => cloud::open_http(uri, self.allow_http, retries),
             _ => Ok(Arc::new(LocalFileSystem::new())),
         }
+    }
+}
+
+impl StoreSettings {
+    /// Opens the store that `url` names, a scheme and a bucket as in `s3://photos`, as a cache with these settings does:
+    /// for what a cache does not do, such as listing. Unlike a cache's own, it tries failed requests again by itself.
+    ///
+    /// Call it on a runtime with I/O and time enabled.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheErrorKind::InvalidUri`] when there is no store for the scheme, [`CacheErrorKind::InvalidSetting`] when the
+    /// endpoint is none or plain http that was not allowed, and [`CacheErrorKind::Denied`] when there are no credentials.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use object_store::{ObjectStoreExt, path::Path};
+    /// use planfetch_cache::{StoreSettings, object_store};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// # let folder = tempfile::tempdir()?;
+    /// std::fs::write(folder.path().join("a.txt"), "hello")?;
+    /// let store = StoreSettings::default().open("file://").await?;
+    /// assert_eq!(store.head(&Path::from_filesystem_path(folder.path().join("a.txt"))?).await?.size, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn open(&self, url: &str) -> Result<Arc<dyn ObjectStore>, CacheError> {
+        let any = format!("{}/any", url.trim_end_matches(|c| c == '/' && url != "file://"));
+        let uri = ObjectUri::parse(&any)?;
+        let stores = Stores::new(BTreeMap::new(), self);
+        stores.check(&uri)?;
+        stores.open(&uri, Retries::Own).await
     }
 }

@@ -2,6 +2,7 @@
 
 mod column;
 mod parquet;
+mod write;
 
 pub use parquet::load_index_parquet;
 

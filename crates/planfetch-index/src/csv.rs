@@ -55,6 +55,8 @@ pub struct CsvSettings {
     pub length_col: Option<String>,
     /// As [`ColumnSettings::prefix`]. Default: none, and then all URIs must lie in one bucket.
     pub prefix: Option<String>,
+    /// As [`ColumnSettings::base`]. Default: none, and then every URI needs a scheme.
+    pub base: Option<String>,
 }
 
 impl Default for CsvSettings {
@@ -69,13 +71,15 @@ impl Default for CsvSettings {
             offset_col: columns.offset_col,
             length_col: columns.length_col,
             prefix: columns.prefix,
+            base: columns.base,
         }
     }
 }
 
 impl CsvSettings {
-    /// Returns what is not about CSV alone.
-    fn columns(&self) -> ColumnSettings {
+    /// Returns what is not about CSV alone: the settings for a typed table with the same columns.
+    #[must_use]
+    pub fn columns(&self) -> ColumnSettings {
         ColumnSettings {
             uri_col: self.uri_col.clone(),
             label_col: self.label_col.clone(),
@@ -84,6 +88,7 @@ impl CsvSettings {
             offset_col: self.offset_col.clone(),
             length_col: self.length_col.clone(),
             prefix: self.prefix.clone(),
+            base: self.base.clone(),
         }
     }
 }

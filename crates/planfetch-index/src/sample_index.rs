@@ -2,6 +2,7 @@
 
 mod builder;
 mod describe;
+mod export;
 mod rows;
 mod saved;
 mod split;
@@ -9,6 +10,8 @@ mod split;
 pub use builder::IndexBuilder;
 pub use describe::{ClassCount, Description, PrefixSpread};
 pub use rows::SampleRow;
+#[cfg(feature = "arrow")]
+pub(crate) use saved::replace;
 pub use split::{Split, SplitBy};
 
 use std::ops::Range;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::error::IndexError;
 use crate::labels::{LabelKind, Labels};
 use crate::sample_index::SampleIndex;
-use crate::uri::{UriRule, shorten};
+use crate::uri::{UriRule, bucket, shorten};
 use crate::uri_list::UriList;
 
 /// Which columns of a table hold what, for tables that are typed: Parquet files and Arrow record batches.
@@ -39,6 +39,10 @@ pub struct ColumnSettings {
     /// What all URIs must begin with, such as `s3://bucket/train/`. Default: none, and then all must lie in the bucket
     /// of the first. `s3://` lets rows of several buckets through, the empty prefix everything.
     pub prefix: Option<String>,
+    /// What a URI without a scheme is taken to be relative to, such as `s3://bucket/train/`, or `file:///data/` for
+    /// local paths. What begins with a slash is relative to the bucket, or to the root of the file system. Default:
+    /// none, and a URI without a scheme is an error.
+    pub base: Option<String>,
 }
 
 impl Default for ColumnSettings {
@@ -51,6 +55,7 @@ impl Default for ColumnSettings {
             offset_col: None,
             length_col: None,
             prefix: None,
+            base: None,
         }
     }
 }
@@ -174,6 +179,9 @@ fn edits(a: &str, b: &str) -> usize {
 pub(crate) struct Rows {
     uris: UriList,
     rule: UriRule,
+    base: Option<String>,
+    // The last URI that was made of a path.
+    whole: String,
     pub(crate) labels: Labels,
     sizes: Option<Vec<u64>>,
     ranges: Option<Vec<(u64, u64)>>,
@@ -184,6 +192,8 @@ impl Rows {
         Self {
             uris: UriList::default(),
             rule: UriRule::new(settings.prefix.as_deref()),
+            base: settings.base.clone(),
+            whole: String::new(),
             labels: Labels::new(settings.label_kind),
             sizes: settings.size_col.as_ref().map(|_| Vec::new()),
             ranges: settings.offset_col.as_ref().map(|_| Vec::new()),
@@ -193,6 +203,20 @@ impl Rows {
     /// Takes the URI of the next row, or says what is wrong with it.
     #[inline]
     pub(crate) fn push_uri(&mut self, uri: &str) -> Result<(), String> {
+        let uri = match &self.base {
+            Some(base) if !uri.contains("://") => {
+                self.whole.clear();
+                // A path from the root leaves of the base what names the bucket.
+                let (base, path) = match uri.strip_prefix('/') {
+                    Some(path) => (bucket(base), path),
+                    None => (base.as_str(), uri),
+                };
+                self.whole.push_str(base);
+                self.whole.push_str(path);
+                &self.whole
+            }
+            _ => uri,
+        };
         self.rule.check(uri)?;
         self.uris.push(uri);
         Ok(())

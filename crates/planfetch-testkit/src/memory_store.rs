@@ -2,13 +2,14 @@
 //! answer would be what is measured.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use md5::{Digest, Md5};
 use s3s::dto::{
-    ETag, ETagCondition, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, Range, StreamingBlob,
-    Timestamp,
+    ETag, ETagCondition, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, ListObjectsV2Input,
+    ListObjectsV2Output, Object as ListedObject, Range, StreamingBlob, Timestamp,
 };
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 
@@ -36,6 +37,23 @@ impl MemoryStore {
         let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
         let objects = buckets.get(bucket).ok_or_else(|| s3_error!(NoSuchBucket))?;
         objects.get(key).cloned().ok_or_else(|| s3_error!(NoSuchKey))
+    }
+
+    /// Returns up to `max` objects behind the key `after` whose keys begin with `prefix`, and whether there are more.
+    fn list(&self, bucket: &str, prefix: &str, after: &str, max: usize) -> S3Result<(Vec<ListedObject>, bool)> {
+        let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
+        let objects = buckets.get(bucket).ok_or_else(|| s3_error!(NoSuchBucket))?;
+        let from = if after < prefix { Bound::Included(prefix) } else { Bound::Excluded(after) };
+        let mut found =
+            objects.range::<str, _>((from, Bound::Unbounded)).take_while(|(key, _)| key.starts_with(prefix));
+        let page = found.by_ref().take(max).map(|(key, object)| ListedObject {
+            key: Some(key.clone()),
+            size: Some(object.bytes.len() as i64),
+            last_modified: Some(Timestamp::from(std::time::UNIX_EPOCH)),
+            e_tag: Some(ETag::Strong(object.etag.clone())),
+            ..ListedObject::default()
+        });
+        Ok((page.collect(), found.next().is_some()))
     }
 }
 
@@ -78,6 +96,30 @@ impl S3 for MemoryStore {
             last_modified: Some(Timestamp::from(std::time::UNIX_EPOCH)),
             e_tag: Some(ETag::Strong(object.etag)),
             ..HeadObjectOutput::default()
+        }))
+    }
+    async fn list_objects_v2(
+        &self,
+        request: S3Request<ListObjectsV2Input>,
+    ) -> S3Result<S3Response<ListObjectsV2Output>> {
+        let input = request.input;
+        if input.delimiter.is_some() {
+            return Err(s3_error!(NotImplemented, "this server lists without a delimiter"));
+        }
+        // A page ends with its last key, which is what the next one begins behind.
+        let after = input.continuation_token.as_deref().or(input.start_after.as_deref()).unwrap_or_default();
+        let max = input.max_keys.map_or(1_000, |max| max.clamp(0, 1_000));
+        let prefix = input.prefix.as_deref().unwrap_or_default();
+        let (objects, is_truncated) = self.list(&input.bucket, prefix, after, max as usize)?;
+        Ok(S3Response::new(ListObjectsV2Output {
+            next_continuation_token: objects.last().and_then(|last| last.key.clone()).filter(|_| is_truncated),
+            key_count: Some(objects.len() as i32),
+            is_truncated: Some(is_truncated),
+            contents: Some(objects),
+            max_keys: Some(max),
+            name: Some(input.bucket),
+            prefix: input.prefix,
+            ..ListObjectsV2Output::default()
         }))
     }
 }

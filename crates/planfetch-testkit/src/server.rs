@@ -96,7 +96,8 @@ impl S3Server {
         Self::serve(service, Backend::Folder(folder))
     }
 
-    /// Starts a server whose objects lie in memory, for measurements. It answers GET and HEAD only.
+    /// Starts a server whose objects lie in memory, for measurements. It answers GET, HEAD, and listings without a
+    /// delimiter.
     #[must_use]
     pub fn start_in_memory() -> Self {
         let store = MemoryStore::default();

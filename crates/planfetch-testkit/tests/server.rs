@@ -133,3 +133,24 @@ fn requests_at_once_are_counted() {
     });
     assert_eq!(server.counts().most_at_once, 3);
 }
+
+#[test]
+fn a_listing_comes_page_by_page() {
+    use futures::TryStreamExt;
+    use object_store::ObjectStore;
+
+    let server = S3Server::start_in_memory();
+    for i in 0..2_345 {
+        server.put("bucket", &format!("train/{i:05}"), &vec![7; i % 5]);
+    }
+    server.put("bucket", "train-2/x", b"x");
+    server.put("bucket", "a", b"x");
+    let listed: Vec<(String, u64)> = Runtime::new().unwrap().block_on(async {
+        let prefix = Path::parse("train").unwrap();
+        let objects = client(&server, SECRET_KEY).list(Some(&prefix));
+        objects.map_ok(|object| (object.location.to_string(), object.size)).try_collect().await.unwrap()
+    });
+    assert_eq!(listed, (0..2_345).map(|i| (format!("train/{i:05}"), i % 5)).collect::<Vec<_>>());
+    // Pages of 1,000.
+    assert_eq!(server.counts().requests, 3);
+}

@@ -66,19 +66,28 @@
 //! | `mmap` | no | maps of local files |
 //! | `image` | yes | decoding, augmenting and collating of JPEG, PNG, WebP, GIF, BMP and TIFF, in Rust |
 //! | `arrow` | no | indexes from Parquet files and Arrow record batches; the arrow crates take minutes to build |
-//! | `listing` | no | indexes from listings of buckets |
+//! | `listing` | no | indexes from listings of buckets: `list_bucket` |
+//! | `config` | no | `Settings`: all settings in one TOML file, which the planfetch program reads too |
 //! | `indicatif` | no | a progress bar for training loops |
 //! | `metrics` | no | what the loader measures, for exporters of the `metrics` crate |
 //! | `serde` | no | serialisable cursors and fingerprints of plans |
 
 mod build;
+#[cfg(feature = "listing")]
+mod list_bucket;
 mod load_index;
 pub mod prelude;
 mod rank_path;
+#[cfg(feature = "config")]
+mod settings;
 
 pub use crate::build::build_prefetching_loader;
+#[cfg(feature = "listing")]
+pub use crate::list_bucket::list_bucket;
 pub use crate::load_index::{LoadIndexError, load_index};
 pub use crate::rank_path::rank_path;
+#[cfg(feature = "config")]
+pub use crate::settings::{Settings, SettingsError};
 
 pub use planfetch_cache as cache;
 #[cfg(feature = "image")]

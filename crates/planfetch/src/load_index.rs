@@ -1,5 +1,8 @@
 //! An index that lies in a file or in an object store.
 
+use std::io;
+use std::path::Path;
+
 use planfetch_cache::{CacheError, DiskCache};
 use planfetch_index::{CsvSettings, IndexError, SampleIndex, load_index_csv, read_index_csv};
 
@@ -15,15 +18,16 @@ pub enum LoadIndexError {
     Index(#[from] IndexError),
 }
 
-/// Reads the CSV index at `location`: a path, or the URI of an object, which is downloaded through `cache`.
+/// Reads the index at `location`: a path, or the URI of an object, which is downloaded through `cache`.
 ///
-/// What contains `://` is a URI, everything else a path. An index is downloaded anew each time, and not kept: unlike the
+/// What ends in `.parquet` is read as Parquet, with the feature `arrow`, what ends in `.index` as an index that was
+/// [saved](SampleIndex::save), and everything else as CSV. What contains `://` is a URI, everything else a path. An index is downloaded anew each time, and not kept: unlike the
 /// objects that it names, it may be written again.
 ///
 /// # Errors
 ///
 /// [`LoadIndexError`] when the object can't be had, or the index can't be read; see
-/// [`load_index_csv`].
+/// [`load_index_csv`]. A Parquet index of a store also fails where the cache can't write, since it has no file then.
 ///
 /// # Example
 ///
@@ -41,8 +45,13 @@ pub enum LoadIndexError {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn load_index(location: &str, settings: &CsvSettings, cache: &DiskCache) -> Result<SampleIndex, LoadIndexError> {
+    let format = Format::of(location);
     if !location.contains("://") {
-        return Ok(load_index_csv(location, settings)?);
+        return Ok(match format {
+            Format::Csv => load_index_csv(location, settings)?,
+            Format::Saved => SampleIndex::load(location)?,
+            Format::Parquet => load_parquet(Path::new(location), location, settings)?,
+        });
     }
     // A copy that an earlier run left behind must not be taken for the index of today.
     if cache.contains(location) {
@@ -53,6 +62,49 @@ pub fn load_index(location: &str, settings: &CsvSettings, cache: &DiskCache) -> 
     // It goes as soon as it has been read.
     guard.evict();
     let file = file.map_err(LoadIndexError::Object)?;
-    let reader = file.open().map_err(|source| IndexError::Read { file: location.into(), source })?;
-    Ok(read_index_csv(reader, location, settings)?)
+    let read_error = |source| IndexError::Read { file: location.into(), source };
+    Ok(match format {
+        Format::Csv => read_index_csv(file.open().map_err(read_error)?, location, settings)?,
+        Format::Saved => {
+            let mut bytes = Vec::new();
+            file.read_into(&mut bytes).map_err(read_error)?;
+            SampleIndex::from_bytes(&bytes, location)?
+        }
+        Format::Parquet => {
+            let path = file.path().ok_or_else(|| read_error(io::Error::other("the cache could not write it")))?;
+            load_parquet(&path, location, settings)?
+        }
+    })
+}
+
+/// What an index is written in.
+enum Format {
+    Csv,
+    Parquet,
+    Saved,
+}
+
+impl Format {
+    fn of(location: &str) -> Self {
+        match location.rsplit_once('.') {
+            Some((_, "parquet")) => Self::Parquet,
+            Some((_, "index")) => Self::Saved,
+            _ => Self::Csv,
+        }
+    }
+}
+
+/// Reads a Parquet file; `location` is what errors call it.
+#[cfg(feature = "arrow")]
+fn load_parquet(path: &Path, location: &str, settings: &CsvSettings) -> Result<SampleIndex, IndexError> {
+    planfetch_index::load_index_parquet(path, &settings.columns()).map_err(|error| match error {
+        IndexError::Read { source, .. } => IndexError::Read { file: location.into(), source },
+        other => other,
+    })
+}
+
+#[cfg(not(feature = "arrow"))]
+fn load_parquet(_path: &Path, location: &str, _settings: &CsvSettings) -> Result<SampleIndex, IndexError> {
+    let problem = "is a Parquet file, which needs the feature arrow of planfetch".into();
+    Err(IndexError::Format { file: location.into(), problem })
 }

@@ -10,9 +10,9 @@ use crate::settings::PruneBackend;
 
 const TAG_FILE: &str = "CACHEDIR.TAG";
 const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n# This directory holds objects that planfetch downloaded. It can be deleted when no program uses it.\n";
-const FORMAT_FILE: &str = "planfetch-cache";
+pub(super) const FORMAT_FILE: &str = "planfetch-cache";
 const FORMAT: &str = "planfetch cache format 2\n";
-const LOCK_FILE: &str = "lock";
+pub(super) const LOCK_FILE: &str = "lock";
 const TEMP_PREFIX: &str = ".tmp-mark-";
 
 fn refuse(problem: String) -> CacheError {
@@ -71,6 +71,11 @@ pub(super) fn make_private(root: &Path) -> io::Result<()> {
     #[cfg(not(unix))]
     let _ = root;
     Ok(())
+}
+
+/// Returns whether something says that the directory is a cache, of whatever format.
+pub(super) fn is_marked(root: &Path) -> bool {
+    root.join(FORMAT_FILE).is_file()
 }
 
 /// Returns whether the directory is a new one; a directory with foreign files, or of another format, is refused.

@@ -10,6 +10,7 @@ use object_store::ObjectStore;
 use object_store::{ClientOptions, RetryConfig};
 use url::{Host, Url};
 
+use super::Retries;
 use crate::error::{CacheError, CacheErrorKind};
 #[cfg(any(feature = "gcp", feature = "azure", feature = "http"))]
 use crate::exchange::ObservingConnector;
@@ -20,13 +21,17 @@ use crate::uri::redacted;
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Attempts are counted and paced by the cache, which resumes a broken body too and tells an endless stall from a slow
-/// stream; the client's own retries and its limit on the whole request would work against that.
-pub(super) fn no_retries() -> RetryConfig {
-    RetryConfig { max_retries: 0, ..RetryConfig::default() }
+impl Retries {
+    pub(super) fn config(self) -> RetryConfig {
+        match self {
+            Self::None => RetryConfig { max_retries: 0, ..RetryConfig::default() },
+            Self::Own => RetryConfig::default(),
+        }
+    }
 }
 
-/// Likewise, for the client's timeouts.
+/// Takes the client's limit on the whole request away: the cache gives up a download that stalls, however long a healthy
+/// one takes.
 pub(super) fn without_timeout(client: ClientOptions) -> ClientOptions {
     client.with_timeout_disabled().with_connect_timeout(CONNECT_TIMEOUT)
 }
@@ -100,14 +105,14 @@ impl GcsConfig {
         &self.scope
     }
 
-    pub(super) fn open(&self, uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
+    pub(super) fn open(&self, uri: &ObjectUri<'_>, retries: Retries) -> Result<Arc<dyn ObjectStore>, CacheError> {
         let builder = self.builder.clone().with_bucket_name(uri.store_url.trim_start_matches("gs://"));
         let client = without_timeout(client_of_env("GOOGLE_", |name| match name.parse() {
             Ok(object_store::gcp::GoogleConfigKey::Client(key)) => Some(key),
             _ => None,
         }));
         let builder = builder.with_client_options(client).with_http_connector(ObservingConnector);
-        opened(uri, builder.with_retry(no_retries()).build())
+        opened(uri, builder.with_retry(retries.config()).build())
     }
 }
 
@@ -143,7 +148,7 @@ impl AzureConfig {
         &self.scope
     }
 
-    pub(super) fn open(&self, uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
+    pub(super) fn open(&self, uri: &ObjectUri<'_>, retries: Retries) -> Result<Arc<dyn ObjectStore>, CacheError> {
         let builder = self.builder.clone().with_container_name(uri.store_url.trim_start_matches("az://"));
         let mut client = without_timeout(client_of_env("AZURE_", |name| match name.parse() {
             Ok(object_store::azure::AzureConfigKey::Client(key)) => Some(key),
@@ -153,7 +158,7 @@ impl AzureConfig {
             client = client.with_allow_http(true);
         }
         let builder = builder.with_client_options(client).with_http_connector(ObservingConnector);
-        opened(uri, builder.with_retry(no_retries()).build())
+        opened(uri, builder.with_retry(retries.config()).build())
     }
 }
 
@@ -167,13 +172,17 @@ impl std::fmt::Debug for AzureConfig {
 
 /// Opens a web server.
 #[cfg(feature = "http")]
-pub(super) fn open_http(uri: &ObjectUri<'_>, allow_http: bool) -> Result<Arc<dyn ObjectStore>, CacheError> {
+pub(super) fn open_http(
+    uri: &ObjectUri<'_>,
+    allow_http: bool,
+    retries: Retries,
+) -> Result<Arc<dyn ObjectStore>, CacheError> {
     check_endpoint(uri.store_url, allow_http)?;
     let builder = object_store::http::HttpBuilder::new()
         .with_url(uri.store_url)
         .with_client_options(without_timeout(ClientOptions::new()).with_allow_http(true))
         .with_http_connector(ObservingConnector)
-        .with_retry(no_retries());
+        .with_retry(retries.config());
     opened(uri, builder.build())
 }
 

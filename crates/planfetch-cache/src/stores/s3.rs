@@ -7,7 +7,8 @@ use std::time::Duration;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{ClientOptions, ObjectStore};
 
-use super::cloud::{check_endpoint, is_loopback, no_retries, without_timeout};
+use super::Retries;
+use super::cloud::{check_endpoint, is_loopback, without_timeout};
 use crate::error::{CacheError, CacheErrorKind};
 use crate::exchange::ObservingConnector;
 use crate::settings::StoreSettings;
@@ -60,6 +61,9 @@ impl S3Config {
                 builder = builder.with_config(key, value);
             }
         }
+        if let Some(idle) = settings.max_idle_connections {
+            client = client.with_pool_max_idle_per_host(idle);
+        }
         if settings.anonymous {
             builder = builder.with_skip_signature(true);
         }
@@ -79,7 +83,7 @@ impl S3Config {
     }
 
     /// Opens the bucket that `uri` lies in.
-    pub(super) async fn open(&self, uri: &ObjectUri<'_>) -> Result<Arc<dyn ObjectStore>, CacheError> {
+    pub(super) async fn open(&self, uri: &ObjectUri<'_>, retries: Retries) -> Result<Arc<dyn ObjectStore>, CacheError> {
         if let Some(endpoint) = &self.endpoint {
             check_endpoint(endpoint, self.allow_http)?;
         }
@@ -88,7 +92,7 @@ impl S3Config {
         let is_anonymous = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature).is_some_and(is_true);
         let store = builder
             .with_bucket_name(uri.store_url.trim_start_matches("s3://"))
-            .with_retry(no_retries())
+            .with_retry(retries.config())
             .with_http_connector(ObservingConnector)
             .with_client_options(client.with_allow_http(self.allow_http))
             .build()

@@ -12,6 +12,7 @@ mod disk;
 mod download;
 mod errors;
 mod eviction;
+mod inspect;
 mod process;
 mod requests;
 mod support;

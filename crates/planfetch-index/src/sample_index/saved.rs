@@ -205,7 +205,7 @@ fn split_names(mut bytes: &[u8]) -> Result<Vec<String>, String> {
 }
 
 /// Writes a file next to `path` and gives it that name when it is complete.
-fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let (mut file, temporary) = create_next_to(path)?;
     let written = write(&mut file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {

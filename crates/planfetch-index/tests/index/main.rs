@@ -10,6 +10,7 @@ mod builder;
 #[cfg(all(feature = "gzip", feature = "zstd"))]
 mod compressed;
 mod describe;
+mod export;
 mod folder;
 mod records;
 mod rows;

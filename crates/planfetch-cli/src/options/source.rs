@@ -1,0 +1,156 @@
+//! Where the samples come from, and which of them are used.
+
+use std::path::Path;
+
+use clap::Args;
+use planfetch::prelude::*;
+
+use crate::failure::Failure;
+
+/// What a table's name ends in; any other URI is that of a folder.
+const TABLES: [&str; 8] = [".csv", ".tsv", ".txt", ".gz", ".zst", ".parquet", ".index", ".tab"];
+
+/// The seed by which `--sample-frac` chooses: the same rows in every run.
+const SAMPLE_SEED: u64 = 0;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Index")]
+pub(crate) struct SourceOptions {
+    /// The data: an index (CSV, Parquet, or saved as .index) or a folder of <class>/<file>; a path, or a URI such as
+    /// s3://bucket/train.csv and s3://bucket/train/
+    #[arg(value_name = "INDEX", help_heading = "Data")]
+    pub(crate) index: String,
+    /// The column with the URIs of the objects; a path in it is relative to the index
+    #[arg(long, value_name = "NAME", default_value = "s3_uri")]
+    s3_uri_col: String,
+    /// The column with the labels
+    #[arg(long, value_name = "NAME", default_value = "label")]
+    class_col: String,
+    /// The column with the sizes of the objects in bytes [default: none]
+    #[arg(long, value_name = "NAME")]
+    size_col: Option<String>,
+    #[command(flatten)]
+    folder: FolderOptions,
+    /// Use only this many rows of the index [default: all]
+    #[arg(short = 'n', long, value_name = "ROWS")]
+    limit: Option<usize>,
+    /// Leave out this many rows at the beginning of the index
+    #[arg(long, value_name = "ROWS", default_value_t = 0)]
+    offset: usize,
+    /// Use this share of the rows that are left, chosen at random, the same in every run [default: 1]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    sample_frac: Option<f64>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Index")]
+struct FolderOptions {
+    /// Of a folder, take only files with one of these extensions, such as jpg,jpeg [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    extensions: Vec<String>,
+}
+
+/// Reads a share of a whole.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| 0.0 < *share && *share <= 1.0);
+    share.ok_or_else(|| "write a share above 0 and up to 1, such as 0.1 for a tenth".into())
+}
+
+/// Returns whether a location is that of a table, by its name, rather than a folder.
+pub(crate) fn is_table(location: &str) -> bool {
+    let is_uri = location.contains("://");
+    let has_extension = TABLES.iter().any(|extension| location.ends_with(extension));
+    if is_uri { has_extension } else { !Path::new(location).is_dir() }
+}
+
+impl FolderOptions {
+    /// Lists a folder, or a bucket.
+    fn list(&self, location: &str, stores: &StoreSettings) -> Result<SampleIndex, Failure> {
+        let settings = FolderSettings {
+            extensions: self.extensions.iter().map(|extension| extension.trim_start_matches('.').to_owned()).collect(),
+        };
+        // Local files are listed as such: a folder has no page after page.
+        match location.strip_prefix("file://") {
+            Some(path) => Ok(load_index_folder(path, &settings)?),
+            None if location.contains("://") => Ok(planfetch::list_bucket(location, &settings, stores)?),
+            None => Ok(load_index_folder(location, &settings)?),
+        }
+    }
+}
+
+impl SourceOptions {
+    /// Reads the index, or lists the folder, and returns the rows that the options leave.
+    pub(crate) fn load(&self, cache: &DiskCache, stores: &StoreSettings) -> Result<SampleIndex, Failure> {
+        let index = if is_table(&self.index) {
+            let name = self.index.trim_end_matches(".gz").trim_end_matches(".zst");
+            let settings = CsvSettings {
+                uri_col: self.s3_uri_col.clone(),
+                label_col: self.class_col.clone(),
+                size_col: self.size_col.clone(),
+                base: base(&self.index),
+                delimiter: if name.ends_with(".tsv") || name.ends_with(".tab") { b'\t' } else { b',' },
+                ..CsvSettings::default()
+            };
+            load_index(&self.index, &settings, cache)?
+        } else {
+            self.folder.list(&self.index, stores)?
+        };
+        self.select(index)
+    }
+
+    fn select(&self, index: SampleIndex) -> Result<SampleIndex, Failure> {
+        if self.offset == 0 && self.limit.is_none() && self.sample_frac.is_none() {
+            return Ok(index);
+        }
+        let all = usize::try_from(index.len()).map_err(|error| error.to_string())?;
+        let end = self.limit.map_or(all, |limit| self.offset.saturating_add(limit)).min(all);
+        if end <= self.offset {
+            let limit = self.limit.map_or("(none)".into(), |limit| limit.to_string());
+            return Err(Failure::usage(
+                format!("--offset {} and --limit {limit} leave no row of the {all} in {}", self.offset, self.index),
+                format!("give an --offset below {all}, and a --limit of at least 1"),
+            ));
+        }
+        let rows = self.offset..end;
+        let Some(share) = self.sample_frac else { return Ok(index.select(rows)) };
+        // OK because the share is at most 1.
+        let n = ((rows.len() as f64 * share).round() as usize).max(1);
+        let shuffled = ShuffleOncePerEpochPlanProvider::new(rows.len() as u64, 1, SAMPLE_SEED)?.plan(0)?;
+        let chosen = shuffled.range_flat(0, n).ok_or_else(|| "a part of the rows is no more than all".to_owned())?;
+        let mut chosen: Vec<usize> = chosen.into_iter().map(|id| rows.start + id.index()).collect();
+        chosen.sort_unstable();
+        Ok(index.select(chosen))
+    }
+}
+
+/// Returns the URI of the folder that an index lies in.
+fn base(location: &str) -> Option<String> {
+    if location.contains("://") {
+        return location.rfind('/').map(|at| location[..=at].to_owned());
+    }
+    let path = std::path::absolute(location).ok()?;
+    let folder = path.parent()?.to_str()?;
+    Some(if folder.ends_with('/') { format!("file://{folder}") } else { format!("file://{folder}/") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_told_from_folders_by_their_names() {
+        for table in ["s3://b/train.csv", "s3://b/train.csv.gz", "s3://b/x.parquet", "train.csv", "no-such-file"] {
+            assert!(is_table(table), "{table}");
+        }
+        for folder in ["s3://b/train/", "s3://b/train", "s3://b", "gs://b/x.csv/", "/", "."] {
+            assert!(!is_table(folder), "{folder}");
+        }
+    }
+
+    #[test]
+    fn paths_are_relative_to_where_the_index_lies() {
+        assert_eq!(base("s3://b/sets/train.csv").as_deref(), Some("s3://b/sets/"));
+        assert_eq!(base("/data/train.csv").as_deref(), Some("file:///data/"));
+        assert_eq!(base("/train.csv").as_deref(), Some("file:///"));
+    }
+}
