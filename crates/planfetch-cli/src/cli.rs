@@ -57,7 +57,7 @@ pub(crate) enum Command {
     /// Show, verify and compare the order of an epoch
     #[command(subcommand)]
     Plan(PlanCommand),
-    /// Look into a cache directory, check it, and make room in it, also while jobs use it
+    /// Look into a cache directory, check it, and make room in it; safe while jobs use it
     #[command(subcommand)]
     Cache(CacheCommand),
     /// Write a small data set, 1,797 handwritten digits, to try the other commands with

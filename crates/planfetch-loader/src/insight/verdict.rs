@@ -96,6 +96,9 @@ pub(crate) struct Measured {
     pub(crate) fetching: Duration,
 }
 
+/// The most workers that are advised.
+const MAX_WORKERS: usize = 256;
+
 /// A loop that waits for less than this share of its time is not held up.
 const NEGLIGIBLE: f64 = 0.05;
 
@@ -129,6 +132,11 @@ impl Measured {
             }
             BoundBy::Disk => "put the cache on a faster disk, or raise write_concurrency for large objects".into(),
             BoundBy::Decode => match self.needed_workers() {
+                // A loop that does next to nothing asks for more than there is.
+                Some(needed) if MAX_WORKERS < needed => {
+                    "raise num_workers to the number of cores; make samples smaller, or transform them on the accelerator"
+                        .into()
+                }
                 Some(needed) if self.num_workers < needed => format!("raise num_workers to about {needed}"),
                 _ => "make samples smaller, or transform them on the accelerator".into(),
             },
@@ -277,6 +285,10 @@ mod tests {
         // 2 s of work for each 0.2 s of training.
         let verdict = measured(&[(Cause::Decode, 500)], 200).verdict();
         assert_eq!(verdict.to_string(), "bound by: decode; raise num_workers to about 10");
+        // For 1 ms of training that would be 2,000.
+        assert!(
+            measured(&[(Cause::Decode, 500)], 1).verdict().advice.starts_with("raise num_workers to the number of")
+        );
     }
 
     #[test]
