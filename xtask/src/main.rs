@@ -3,6 +3,8 @@
 //! `cargo xtask test` formats, lints, tests and documents the whole workspace; `cargo xtask help` lists the rest.
 //! Build output goes to one folder outside of the checkout, so that a second checkout builds nothing twice.
 
+mod libtorch;
+
 use std::env;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -13,12 +15,17 @@ usage: cargo xtask <command>
 
   test     everything that has to hold: format, lints, tests, examples in the documentation, documentation
   lint     format and lints alone
+  libtorch the library that planfetch-tch links; the commands above begin with it
   bench    the end-to-end measurements, in release
   help     this text
 
 environment:
   PLANFETCH_TARGET_DIR   where build output goes [default: CARGO_TARGET_DIR, else planfetch/target in the
                          user's cache folder]
+  PLANFETCH_LIBTORCH_DIR where libtorch stays [default: beside PLANFETCH_TARGET_DIR, else planfetch in the user's cache
+                         folder]
+  LIBTORCH, LIBTORCH_USE_PYTORCH
+                         another libtorch, as torch-sys takes it; nothing is downloaded then
 ";
 
 /// What is checked beside the default features: each feature on its own, and none.
@@ -33,6 +40,7 @@ const FEATURES: &[(&str, &[&str])] = &[
     ("planfetch-index", &["--no-default-features"]),
     ("planfetch-index", &["--features", "arrow,object_store"]),
     ("planfetch-plan", &["--all-features"]),
+    ("planfetch-tch", &["--features", "doc-only"]),
 ];
 
 /// Tests of what is behind features that no default build has.
@@ -46,8 +54,9 @@ const FEATURE_TESTS: &[(&str, &str, &[&str])] = &[
 fn main() -> ExitCode {
     let command = env::args().nth(1);
     let done = match command.as_deref() {
-        Some("test") => lint() && test() && document(),
-        Some("lint") => lint(),
+        Some("test") => libtorch() && lint() && test() && document(),
+        Some("lint") => libtorch() && lint(),
+        Some("libtorch") => libtorch(),
         Some("bench") => bench(),
         None | Some("help" | "--help" | "-h") => {
             say(HELP);
@@ -59,6 +68,13 @@ fn main() -> ExitCode {
         }
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn libtorch() -> bool {
+    let beside = || env::var_os("PLANFETCH_TARGET_DIR").and_then(|dir| Some(PathBuf::from(dir).parent()?.to_owned()));
+    let dir = env::var_os("PLANFETCH_LIBTORCH_DIR").map(PathBuf::from).or_else(beside);
+    let dir = dir.or_else(|| user_cache().map(|cache| cache.join("planfetch")));
+    libtorch::prepare(&root(), &dir.unwrap_or_else(|| root().join("third_party")))
 }
 
 fn lint() -> bool {
@@ -128,9 +144,12 @@ fn target_dir() -> Option<PathBuf> {
     if let Some(dir) = by_variable {
         return Some(dir.into());
     }
+    Some(user_cache()?.join("planfetch/target"))
+}
+
+fn user_cache() -> Option<PathBuf> {
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("planfetch/target"))
+    cache.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
 }
 
 fn root() -> PathBuf {
