@@ -94,7 +94,7 @@ impl Dataset for Pictures {
     fn get(&self, ctx: &mut SampleContext<'_>) -> Result<ImageSample, BoxError> {
         let i = ctx.id().0 as usize;
         let pixels = (0..self.0.height * self.0.width * 3).map(|j| (i * 50 + j * 3) as u8).collect();
-        let image = DecodedImage::new(pixels, self.0.height, self.0.width, ColorMode::Rgb)?;
+        let image = DecodedImage::new(pixels, self.0.height, self.0.width, ColorMode::Rgb).ok_or("a picture has its size")?;
         Ok(ImageSample::new(image, i as i64 * 10))
     }
 }
