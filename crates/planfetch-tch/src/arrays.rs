@@ -20,6 +20,9 @@ pub trait TensorElement: tch::kind::Element + Copy + sealed::Sealed + 'static {
     /// Whether any bytes are a value, so that libtorch may write to the memory.
     #[doc(hidden)]
     const LENDS: bool;
+    /// The kind of a tensor of it. tch 0.22 says `Half` for `bf16`.
+    #[doc(hidden)]
+    const TENSOR_KIND: Kind;
     /// libtorch's number of the kind.
     #[doc(hidden)]
     const NUMBER: i32;
@@ -30,11 +33,12 @@ mod sealed {
 }
 
 macro_rules! element {
-    ($($type:ty, $lends:literal, $number:literal;)+) => {
+    ($($type:ty, $lends:literal, $kind:ident = $number:literal;)+) => {
         $(
             impl sealed::Sealed for $type {}
             impl TensorElement for $type {
                 const LENDS: bool = $lends;
+                const TENSOR_KIND: Kind = Kind::$kind;
                 const NUMBER: i32 = $number;
             }
         )+
@@ -42,16 +46,16 @@ macro_rules! element {
 }
 
 element! {
-    u8, true, 0;
-    i8, true, 1;
-    i16, true, 2;
-    i32, true, 3;
-    i64, true, 4;
-    f16, true, 5;
-    f32, true, 6;
-    f64, true, 7;
-    bool, false, 11;
-    bf16, true, 15;
+    u8, true, Uint8 = 0;
+    i8, true, Int8 = 1;
+    i16, true, Int16 = 2;
+    i32, true, Int = 3;
+    i64, true, Int64 = 4;
+    f16, true, Half = 5;
+    f32, true, Float = 6;
+    f64, true, Double = 7;
+    bool, false, Bool = 11;
+    bf16, true, BFloat16 = 15;
 }
 
 /// Whether an array holds pictures, which a loader may bring into another form.
@@ -104,6 +108,13 @@ impl<'a> HostArrays<'a> {
                 Some(values) => Tensor::f_from_slice(values),
                 None => Tensor::f_from_slice(&array.iter().copied().collect::<Vec<T>>()),
             };
+            // The same bits, where tch names another kind of as many bytes.
+            let flat =
+                flat.and_then(
+                    |flat| {
+                        if flat.kind() == T::TENSOR_KIND { Ok(flat) } else { flat.f_view_dtype(T::TENSOR_KIND) }
+                    },
+                );
             Lent::Copy(flat.and_then(|flat| flat.f_reshape(&shape)))
         });
         self.roles.push(role);

@@ -4,7 +4,7 @@
 //! memory may carry an owner, which it releases with the memory. The owner is the batch itself, so the loader gets its
 //! buffer back when the last tensor, view, or saved gradient input that shares it has gone, and not before.
 
-#![expect(unsafe_code, reason = "libtorch takes pointers; examples/hand_off.rs measures what a copy would cost")]
+#![expect(unsafe_code, reason = "libtorch takes pointers, and a fresh copy of each batch is what sharing avoids")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

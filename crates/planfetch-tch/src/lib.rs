@@ -48,7 +48,7 @@
 //! # State
 //!
 //! [`TchLoader::state`] goes into a checkpoint beside the `VarStore`, as JSON; tch does not save the state of its
-//! optimizers, so a run that goes on bit for bit needs one without, such as plain SGD, or one of its own.
+//! optimizers, so a run that goes on bit for bit needs one without a state, such as plain SGD, or one of its own.
 //!
 //! # What it does not do
 //!

@@ -94,7 +94,8 @@ impl Dataset for Pictures {
     fn get(&self, ctx: &mut SampleContext<'_>) -> Result<ImageSample, BoxError> {
         let i = ctx.id().0 as usize;
         let pixels = (0..self.0.height * self.0.width * 3).map(|j| (i * 50 + j * 3) as u8).collect();
-        let image = DecodedImage::new(pixels, self.0.height, self.0.width, ColorMode::Rgb).ok_or("a picture has its size")?;
+        let image =
+            DecodedImage::new(pixels, self.0.height, self.0.width, ColorMode::Rgb).ok_or("a picture has its size")?;
         Ok(ImageSample::new(image, i as i64 * 10))
     }
 }
@@ -109,11 +110,7 @@ fn of_size(size: usize, layout: Layout) -> ImageSettings {
     ImageSettings { height: size, width: size + 1, layout, ..ImageSettings::default() }
 }
 
-fn check_kind<T: Element + TensorElement>(kind: Kind, size: usize)
-where
-    Vec<T>: TryFrom<Tensor>,
-    <Vec<T> as TryFrom<Tensor>>::Error: std::fmt::Debug,
-{
+fn check_kind<T: Element + TensorElement>(kind: Kind, size: usize) {
     for layout in [Layout::Nchw, Layout::Nhwc] {
         let settings = of_size(size, layout);
         let expected = images::<T>(&settings);
@@ -122,8 +119,10 @@ where
         assert_eq!(images.kind(), kind);
         let shape: Vec<i64> = expected.images.shape().iter().map(|&len| len as i64).collect();
         assert_eq!(images.size(), shape);
-        let values = Vec::<T>::try_from(images.reshape([-1])).unwrap();
-        assert_eq!(values, expected.images.as_slice().unwrap(), "{kind:?} {layout}");
+        // Each number of these types is one of single precision, and no two are the same one.
+        let values = Vec::<f32>::try_from(images.to_kind(Kind::Float).reshape([-1])).unwrap();
+        let expected: Vec<f32> = expected.images.iter().map(|value| value.to_f32()).collect();
+        assert_eq!(values, expected, "{kind:?} {layout}");
         assert_eq!(Vec::<i64>::try_from(labels).unwrap(), [0, 10, 20, 30]);
     }
 }
@@ -348,30 +347,6 @@ fn buffers_come_back_and_a_tensor_shares_one() {
     }
     // 500 batches: two in the making, those on their way back, and the one that the loop holds.
     assert!(addresses.len() <= 6, "{} buffers", addresses.len());
-}
-
-/// Bytes of memory that this process has resident.
-fn resident() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4_096
-}
-
-#[test]
-fn a_thousand_epochs_take_no_more_memory_than_a_hundred() {
-    let mut loader = numbers(16, 4, 16_384, LoaderSettings { num_workers: 2, ..LoaderSettings::default() });
-    let mut run = |epochs: std::ops::Range<u64>| {
-        for e in epochs {
-            for tensor in loader.epoch(e).unwrap() {
-                // What a step does: a view and a result.
-                drop(tensor.unwrap().narrow(0, 0, 2).sum(Kind::Float));
-            }
-        }
-        resident()
-    };
-    let early = run(0..100);
-    let late = run(100..1_000);
-    // A leak of the batches of 256 KiB would be 900 MiB, one of 1 KiB a batch 3.6 MiB; threads' heaps grow a little.
-    assert!(late < early + (16 << 20), "{early} bytes grew to {late}");
 }
 
 #[test]
