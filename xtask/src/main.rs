@@ -4,6 +4,7 @@
 //! Build output goes to one folder outside of the checkout, so that a second checkout builds nothing twice.
 
 mod book;
+mod libtorch;
 
 use std::env;
 use std::path::PathBuf;
@@ -17,12 +18,17 @@ usage: cargo xtask <command>
   lint     format and lints alone
   book     the book, by mdBook
   package  the packages of all crates that are published, each built from its package
+  libtorch the library that planfetch-tch links; the commands above begin with it
   bench    the end-to-end measurements, in release
   help     this text
 
 environment:
   PLANFETCH_TARGET_DIR   where build output goes [default: CARGO_TARGET_DIR, else planfetch/target in the
                          user's cache folder]
+  PLANFETCH_LIBTORCH_DIR where libtorch stays [default: beside PLANFETCH_TARGET_DIR, else planfetch in the user's cache
+                         folder]
+  LIBTORCH, LIBTORCH_USE_PYTORCH
+                         another libtorch, as torch-sys takes it; nothing is downloaded then
 ";
 
 /// What is checked beside the default features: each feature on its own, and none.
@@ -37,6 +43,7 @@ const FEATURES: &[(&str, &[&str])] = &[
     ("planfetch-index", &["--no-default-features"]),
     ("planfetch-index", &["--features", "arrow,object_store"]),
     ("planfetch-plan", &["--all-features"]),
+    ("planfetch-tch", &["--features", "doc-only"]),
 ];
 
 /// Tests of what is behind features that no default build has.
@@ -51,10 +58,11 @@ const FEATURE_TESTS: &[(&str, &str, &[&str])] = &[
 fn main() -> ExitCode {
     let command = env::args().nth(1);
     let done = match command.as_deref() {
-        Some("test") => lint() && test() && document() && book::build(),
-        Some("lint") => lint(),
+        Some("test") => libtorch() && lint() && test() && document() && book::build(),
+        Some("lint") => libtorch() && lint(),
+        Some("libtorch") => libtorch(),
         Some("book") => book::build(),
-        Some("package") => package(),
+        Some("package") => libtorch() && package(),
         Some("bench") => bench(),
         None | Some("help" | "--help" | "-h") => {
             say(HELP);
@@ -66,6 +74,13 @@ fn main() -> ExitCode {
         }
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn libtorch() -> bool {
+    let beside = || env::var_os("PLANFETCH_TARGET_DIR").and_then(|dir| Some(PathBuf::from(dir).parent()?.to_owned()));
+    let dir = env::var_os("PLANFETCH_LIBTORCH_DIR").map(PathBuf::from).or_else(beside);
+    let dir = dir.or_else(|| user_cache().map(|cache| cache.join("planfetch")));
+    libtorch::prepare(&root(), &dir.unwrap_or_else(|| root().join("third_party")))
 }
 
 fn lint() -> bool {
@@ -110,6 +125,7 @@ const PUBLISHED: &[&str] = &[
     "planfetch-image",
     "planfetch",
     "planfetch-burn",
+    "planfetch-tch",
     "planfetch-cli",
 ];
 
@@ -152,9 +168,12 @@ fn target_dir() -> Option<PathBuf> {
     if let Some(dir) = by_variable {
         return Some(dir.into());
     }
+    Some(user_cache()?.join("planfetch/target"))
+}
+
+fn user_cache() -> Option<PathBuf> {
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("planfetch/target"))
+    cache.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
 }
 
 fn root() -> PathBuf {

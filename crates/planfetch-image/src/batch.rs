@@ -2,6 +2,7 @@
 
 use ndarray::{Array1, Array2, Array4};
 
+use crate::settings::Layout;
 use crate::to_tensor::Element;
 
 /// A batch of images, all of one size, with their labels.
@@ -23,10 +24,11 @@ pub struct ImageBatch<T = f32> {
     pub padding: Array1<bool>,
     /// A random number of each sample, from its own generator.
     pub(crate) seeds: Vec<u64>,
+    pub(crate) layout: Layout,
 }
 
 impl<T: Element> ImageBatch<T> {
-    pub(crate) fn empty() -> Self {
+    pub(crate) fn empty(layout: Layout) -> Self {
         Self {
             images: Array4::default((0, 0, 0, 0)),
             labels: Array1::default(0),
@@ -34,7 +36,14 @@ impl<T: Element> ImageBatch<T> {
             weights: Array1::default(0),
             padding: Array1::default(0),
             seeds: Vec::new(),
+            layout,
         }
+    }
+
+    /// Returns the order of the axes of `images`.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// Returns the number of images.

@@ -129,7 +129,7 @@ impl<T: Element> Collate<ImageSample> for ImageCollate<T> {
     type Batch = ImageBatch<T>;
 
     fn buffer(&self) -> ImageBatch<T> {
-        ImageBatch::empty()
+        ImageBatch::empty(self.settings.layout)
     }
 
     fn slots<'b>(&self, buffer: &'b mut ImageBatch<T>, len: usize) -> Vec<ImageSlot<'b, T>> {

@@ -58,6 +58,7 @@ fn every_value_is_where_its_layout_says_in_every_type() {
                     f32::from(pixel)
                 };
                 let at = if layout == Layout::Nchw { [slot, c, y, x] } else { [slot, y, x, c] };
+                assert_eq!(batch.layout(), layout);
                 let value = batch.images[at].to_f32();
                 assert!((value - expected).abs() <= tolerance * expected.abs(), "{}: {value} {expected}", T::NAME);
             }

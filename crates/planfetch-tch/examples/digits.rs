@@ -1,0 +1,216 @@
+//! Trains a small convolutional net on handwritten digits: objects in a store → plan → cache → batches → tch.
+//!
+//! Without arguments it writes the digits as PNG files into `digits-data/` and trains from there. With `--index` and
+//! `--endpoint` it trains from an S3 server. With `--checkpoint` it may be killed at any moment, and goes on with the next
+//! batch when it is started again. The optimizer is plain SGD, since tch saves no state of one.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use flate2::read::GzDecoder;
+use image::GrayImage;
+use planfetch::prelude::*;
+use planfetch_tch::{TchLoader, TchLoaderBuilder};
+use tch::nn::{self, ModuleT, OptimizerConfig};
+use tch::{Device, Kind, Tensor};
+
+/// 1,797 rows of 64 pixels in 0..=16 and the digit; see `examples/data/README.md` of the workspace.
+const DIGITS: &[u8] = include_bytes!("../../../examples/data/optdigits.csv.gz");
+
+/// Trains a classifier of handwritten digits
+#[derive(Debug, Parser)]
+struct Options {
+    /// The index: a CSV file or the URI of one, with the columns s3_uri and label [default: the shipped digits]
+    #[arg(long)]
+    index: Option<String>,
+    /// The URL of an S3 server; credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
+    #[arg(long)]
+    endpoint: Option<String>,
+    /// Where the shipped digits are written, and the cache lies
+    #[arg(long, default_value = "digits-data")]
+    data_dir: PathBuf,
+    /// The height and width that images are resized to
+    #[arg(long, default_value_t = 8)]
+    size: usize,
+    /// Passes over the data
+    #[arg(long, default_value_t = 12)]
+    epochs: u64,
+    /// Images in a batch
+    #[arg(long, default_value_t = 32)]
+    batch_size: usize,
+    /// The learning rate
+    #[arg(long, default_value_t = 0.1)]
+    learning_rate: f64,
+    /// The seed of the order and of the weights
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// The folder of a checkpoint; a run goes on from the one there
+    #[arg(long)]
+    checkpoint: Option<PathBuf>,
+    /// After how many steps a checkpoint is saved
+    #[arg(long, default_value_t = 10)]
+    checkpoint_every: usize,
+    /// A file that gets a line for each step: its number, its loss and the samples
+    #[arg(long)]
+    steps: Option<PathBuf>,
+}
+
+fn net(root: &nn::Path<'_>, size: i64) -> impl ModuleT + use<> {
+    let same = nn::ConvConfig { padding: 1, ..Default::default() };
+    let wide = 32 * (size / 2) * (size / 2);
+    nn::seq_t()
+        .add(nn::conv2d(root / "conv1", 1, 16, 3, same))
+        .add_fn(|x| x.relu())
+        .add(nn::conv2d(root / "conv2", 16, 32, 3, same))
+        .add_fn(move |x| x.relu().max_pool2d_default(2).view([-1, wide]))
+        .add(nn::linear(root / "dense1", wide, 64, Default::default()))
+        .add_fn(|x| x.relu())
+        .add(nn::linear(root / "dense2", 64, 10, Default::default()))
+}
+
+/// Writes every digit as a PNG file below `folder`, unless it has been done, and returns the path of their index.
+fn write_digits(folder: &Path) -> Result<String, BoxError> {
+    let index_path = folder.join("index.csv");
+    // The index is written last: where it is, everything is.
+    if !index_path.exists() {
+        fs::create_dir_all(folder)?;
+        let root = folder.canonicalize()?;
+        let mut text = String::new();
+        GzDecoder::new(DIGITS).read_to_string(&mut text)?;
+        let mut index = String::from("s3_uri,label\n");
+        for (row, line) in text.lines().enumerate() {
+            let mut values = line.split(',').map(str::parse::<u8>).collect::<Result<Vec<u8>, _>>()?;
+            let label = values.pop().ok_or("an empty row")?;
+            let pixels = values.into_iter().map(|value| (u16::from(value) * 255 / 16) as u8).collect();
+            let path = root.join(format!("{row:04}.png"));
+            GrayImage::from_raw(8, 8, pixels).ok_or("a digit has 64 pixels")?.save(&path)?;
+            index.push_str(&format!("file://{},{label}\n", path.to_str().ok_or("the folder's path is not UTF-8")?));
+        }
+        let unfinished = folder.join("index.csv.unfinished");
+        fs::write(&unfinished, index)?;
+        fs::rename(&unfinished, &index_path)?;
+    }
+    Ok(index_path.display().to_string())
+}
+
+/// Saves the model, the loader's state and the number of steps: a folder beside, which takes the place of the last one.
+fn save(folder: &Path, vs: &nn::VarStore, state: &LoaderState, steps: usize) -> Result<(), BoxError> {
+    let beside = folder.with_extension("unfinished");
+    if beside.exists() {
+        fs::remove_dir_all(&beside)?;
+    }
+    fs::create_dir_all(&beside)?;
+    vs.save(beside.join("model.safetensors"))?;
+    fs::write(beside.join("loader.json"), serde_json::to_vec(&(steps, state))?)?;
+    // The old one goes aside first; a run that is killed in between finds it there.
+    let old = folder.with_extension("old");
+    if folder.exists() {
+        if old.exists() {
+            fs::remove_dir_all(&old)?;
+        }
+        fs::rename(folder, &old)?;
+    }
+    fs::rename(&beside, folder)?;
+    Ok(())
+}
+
+/// Reads the newest checkpoint that is whole.
+fn load(folder: &Path, vs: &mut nn::VarStore) -> Result<Option<(usize, LoaderState)>, BoxError> {
+    let old = folder.with_extension("old");
+    let Some(found) = [folder, &old].into_iter().find(|folder| folder.exists()) else { return Ok(None) };
+    vs.load(found.join("model.safetensors"))?;
+    Ok(Some(serde_json::from_slice(&fs::read(found.join("loader.json"))?)?))
+}
+
+fn main() -> Result<(), BoxError> {
+    train(&Options::parse())
+}
+
+#[expect(clippy::print_stdout, reason = "the trainer reports on standard output")]
+fn train(options: &Options) -> Result<(), BoxError> {
+    let stores = StoreSettings { endpoint: options.endpoint.clone(), ..StoreSettings::default() };
+    let cache = DiskCache::builder(options.data_dir.join("cache")).with_store_settings(stores).build()?;
+    let location = match &options.index {
+        Some(location) => location.clone(),
+        None => write_digits(&options.data_dir.join("store"))?,
+    };
+    let index = load_index(&location, &CsvSettings::default(), &cache)?;
+    let n = usize::try_from(index.len())?;
+    let (train, test) =
+        (index.select((0..n).filter(|row| row % 5 != 4)), index.select((0..n).filter(|row| row % 5 == 4)));
+    let images = ImageSettings {
+        height: options.size,
+        width: options.size,
+        mean: [0.3; 3],
+        std: [0.38; 3],
+        decode: DecodeSettings { color: ColorMode::Gray, ..DecodeSettings::default() },
+        ..ImageSettings::default()
+    };
+    let device = Device::cuda_if_available();
+    let loader = |index: SampleIndex, plan: Box<dyn PlanProvider>| -> Result<TchLoader<ImageBatch>, BoxError> {
+        let settings = LoaderSettings { num_epochs: Some(options.epochs), ..LoaderSettings::default() };
+        let builder = TchLoaderBuilder::new(ImageDataset::new(index, images.clone())?, plan)
+            .with_cache(cache.clone())
+            .with_settings(settings);
+        Ok(builder.build(ImageCollate::new(&images)?)?.to_device(device).return_smaller_last_batch())
+    };
+    let train_plan = ShuffleOncePerEpochPlanProvider::new(train.len(), options.batch_size, options.seed)?;
+    let test_plan = SequentialPlanProvider::new(test.len(), options.batch_size)?;
+    let (mut train, mut test) = (loader(train, Box::new(train_plan))?, loader(test, Box::new(test_plan))?);
+    let controller = train.controller();
+
+    tch::manual_seed(i64::try_from(options.seed)?);
+    let mut vs = nn::VarStore::new(device);
+    let net = net(&vs.root(), i64::try_from(options.size)?);
+    let mut steps = 0;
+    if let Some(folder) = &options.checkpoint
+        && let Some((done, state)) = load(folder, &mut vs)?
+    {
+        controller.restore(&state)?;
+        steps = done;
+        println!("going on after step {steps}");
+    }
+    let mut optimizer = nn::Sgd::default().build(&vs, options.learning_rate)?;
+    let mut log = options.steps.as_ref().map(|path| open_log(path, steps)).transpose()?;
+
+    for epoch in controller.epoch()..options.epochs {
+        let mut batches = train.epoch(epoch)?;
+        while let Some(batch) = batches.next_batch() {
+            let batch = batch?;
+            let (images, labels) = batch.tensors;
+            let loss = net.forward_t(&images, true).cross_entropy_for_logits(&labels);
+            optimizer.backward_step(&loss);
+            steps += 1;
+            if let Some(log) = &mut log {
+                let ids: Vec<String> = batch.ids.iter().map(ToString::to_string).collect();
+                writeln!(log, "{steps} {} {}", loss.double_value(&[]), ids.join(" "))?;
+            }
+            if let Some(folder) = options.checkpoint.as_ref().filter(|_| steps % options.checkpoint_every == 0) {
+                save(folder, &vs, &batches.state(), steps)?;
+                println!("saved {steps}");
+            }
+        }
+        let (mut right, mut asked) = (0, 0);
+        for batch in test.epoch(epoch)? {
+            let (images, labels) = batch?;
+            let guesses: Tensor = tch::no_grad(|| net.forward_t(&images, false)).argmax(1, false);
+            right += guesses.eq_tensor(&labels).sum(Kind::Int64).int64_value(&[]);
+            asked += labels.size()[0];
+        }
+        println!("epoch {:>2}  held-out accuracy {:.2} %", epoch + 1, 100.0 * right as f64 / asked as f64);
+    }
+    println!("{}", controller.report());
+    Ok(())
+}
+
+/// Opens the log of a run that has done `steps` steps; those behind, which the model has lost, are taken out.
+fn open_log(path: &Path, steps: usize) -> Result<File, BoxError> {
+    let text = if path.exists() { fs::read_to_string(path)? } else { String::new() };
+    let mut file = File::create(path)?;
+    for line in text.lines().take(steps) {
+        writeln!(file, "{line}")?;
+    }
+    Ok(file)
+}
