@@ -1,0 +1,97 @@
+//! The trainer of photographs goes on where it stopped, and its ranks agree.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use planfetch_testkit::fixtures;
+
+/// Cargo builds the examples of a package with its tests, beside them.
+fn program(dir: &Path, name: &str, epochs: &str) -> Command {
+    let test = env::current_exe().unwrap();
+    let profile: PathBuf = test.parent().unwrap().parent().unwrap().into();
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+    let mut command = Command::new(profile.join("examples/resnet"));
+    command
+        .args(["--train", &path("photographs"), "--cache-dir", &path(&format!("{name}-cache-{{rank}}"))])
+        .args(["--checkpoint", &path(name), "--checkpoint-every", "3", "--epochs", epochs])
+        .args(["--size", "32", "--batch-size", "8", "--learning-rate", "0.02"])
+        // Sums in libtorch are the same for the same number of threads alone.
+        .env("OMP_NUM_THREADS", "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn photographs(dir: &Path) {
+    for i in 0..40 {
+        let class = dir.join(format!("photographs/class_{}", i % 4));
+        fs::create_dir_all(&class).unwrap();
+        fs::write(class.join(format!("{i:02}.jpg")), fixtures::jpeg(&fixtures::photograph(48, 40, i))).unwrap();
+    }
+}
+
+#[track_caller]
+fn text(output: Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn model(dir: &Path, name: &str) -> Vec<u8> {
+    fs::read(dir.join(name).join("model.safetensors")).unwrap()
+}
+
+#[test]
+fn a_resumed_run_has_the_weights_of_one_that_was_not_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    photographs(dir.path());
+    let whole = text(program(dir.path(), "whole", "2").output().unwrap());
+    assert!(whole.contains("36 images of 4 classes to train on, 4 to validate with"), "{whole}");
+    // 4 classes, so any of them is among the first 4.
+    assert!(whole.contains("top-5 100.00 %"), "{whole}");
+
+    // Another, killed as soon as it has saved step 3 of the 4 of the first epoch.
+    let mut child = program(dir.path(), "killed", "2").spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    assert!(lines.map(Result::unwrap).any(|line| line == "saved 3"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let resumed = text(program(dir.path(), "killed", "2").output().unwrap());
+    assert!(resumed.contains("going on after step"), "{resumed}");
+    assert!(model(dir.path(), "whole") == model(dir.path(), "killed"), "{whole}\n{resumed}");
+}
+
+#[test]
+fn two_ranks_train_one_net_and_a_world_without_an_address_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    photographs(dir.path());
+    let rank = |rank: &str, address: &[&str]| {
+        let mut command = program(dir.path(), "two", "2");
+        command.args(address).env("RANK", rank).env("WORLD_SIZE", "2");
+        command
+    };
+    let alone = rank("1", &[]).output().unwrap();
+    assert!(String::from_utf8(alone.stderr).unwrap().contains("--sum-at is missing"));
+
+    // A port that is free, as long as nobody takes it in between.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let second = rank("1", &["--sum-at", &address]).spawn().unwrap();
+    let first = text(rank("0", &["--sum-at", &address]).output().unwrap());
+    let second = text(second.wait_with_output().unwrap());
+    let part = |text: &str, from: &str| {
+        let lines = text.lines().filter(|line| line.contains(from));
+        lines.map(|line| line[line.find(from).unwrap()..].to_owned()).collect::<Vec<_>>()
+    };
+    // Each has images of its own, and both count all of the validation.
+    let losses = part(&first, "loss ");
+    assert!(losses.len() == 2 && losses != part(&second, "loss "), "{first}\n{second}");
+    assert_eq!(part(&first, "top-1 "), part(&second, "top-1 "));
+    // To the last digit, since each step adds the gradients of both.
+    assert_eq!(part(&first, "weights ").len(), 1);
+    assert_eq!(part(&first, "weights "), part(&second, "weights "));
+}
