@@ -100,7 +100,14 @@ fn test() -> bool {
         run("tests", "cargo", &["nextest", "run", "--workspace", "--locked", "--no-fail-fast"], &[])
     } else {
         say("cargo-nextest is not installed; the same tests run by cargo test, which takes longer\n");
-        run("tests", "cargo", &["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"], &[])
+        // Nextest builds them by itself; some tests start them.
+        run("examples", "cargo", &["build", "--workspace", "--locked", "--examples"], &[])
+            && run(
+                "tests",
+                "cargo",
+                &["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"],
+                &[],
+            )
     };
     let tests = tests
         && FEATURE_TESTS.iter().all(|(package, features, targets)| {

@@ -269,7 +269,7 @@ fn a_state_goes_on_with_the_next_batch() {
         let mut loader = numbers(40, 8, 5, LoaderSettings::default());
         let mut epoch = loader.iter().unwrap();
         for _ in 0..stop {
-            epoch.next().unwrap().unwrap();
+            drop(epoch.next().unwrap().unwrap());
         }
         let state = serde_json::to_string(&epoch.state()).unwrap();
         let state: LoaderState = serde_json::from_str(&state).unwrap();
