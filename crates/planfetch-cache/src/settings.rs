@@ -46,7 +46,8 @@ pub struct CacheSettings {
     /// How much of the disk the cache may take. Default: [`CacheLimit::Unlimited`].
     ///
     /// One process never exceeds it: where all that it allows is in use, objects are read into memory and not written,
-    /// and nothing is prefetched. Of several ([`PruneBackend::Scan`]), each may exceed it by what it is about to write. Too low a limit makes the window narrower than the latency of the store needs.
+    /// and nothing is prefetched. Of several ([`PruneBackend::Scan`]), each may exceed it by what it is about to write.
+    /// Too low a limit makes the window narrower than the latency of the store needs.
     /// Counted are the lengths of the objects, not what the file system adds to each.
     pub limit: CacheLimit,
     /// How many files the cache may hold, for file systems that run out of inodes first. Default: no limit.

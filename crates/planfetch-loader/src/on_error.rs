@@ -43,7 +43,8 @@ pub enum OnError {
     Substitute {
         /// How many samples may be substituted in an epoch, on each rank. One more is an error.
         ///
-        /// A sample counts once, however many that stood in for it have failed too. They are counted as batches are taken, from the beginning of the epoch, or from the place of a restore.
+        /// A sample counts once, however many that stood in for it have failed too. They are counted as batches are
+        /// taken, from the beginning of the epoch, or from the place of a restore.
         max: u64,
     },
 }

@@ -60,7 +60,8 @@ pub struct LoaderSettings {
     /// How long a call waits for a batch before it returns [`LoaderError::Timeout`]. Default: as long as it takes.
     ///
     /// A limit tells a run that hangs from one that is slow. Too short a limit ends runs that only start up: the first
-    /// batch comes when the store has answered. With `num_workers: 0` it is an error: then the call itself makes the batch.
+    /// batch comes when the store has answered. With `num_workers: 0` it is an error: then the call itself makes the
+    /// batch.
     pub timeout: Option<Duration>,
     /// Whether batches come in plan order. Default: true.
     ///
