@@ -52,6 +52,15 @@ pub enum WorldError {
         /// The one that is missing.
         missing: &'static str,
     },
+    /// The process was started by the script of a SLURM job, and not by `srun`.
+    #[error(
+        "SLURM_NTASKS is {size}, but SLURM_STEP_NUM_TASKS is not set, as in a script that runs the program once; start \
+         the program with srun, or set PLANFETCH_RANK and PLANFETCH_WORLD_SIZE (0 and 1 for a single process)"
+    )]
+    NoStep {
+        /// What SLURM_NTASKS holds.
+        size: String,
+    },
     /// A variable holds no number.
     #[error("{variable} is {value:?}, but must be a whole number below 2^32")]
     NotANumber {
@@ -78,21 +87,24 @@ const EXPLICIT_SIZE: &str = "PLANFETCH_WORLD_SIZE";
 const TORCHRUN_SIZE: &str = "WORLD_SIZE";
 const KUBERNETES_RANK: &str = "JOB_COMPLETION_INDEX";
 
+/// In a step of SLURM, which `srun` starts, and not in the script that `sbatch` starts, which is one process alone.
+const SLURM_STEP_SIZE: &str = "SLURM_STEP_NUM_TASKS";
+
 /// The pairs in the order in which they are tried: what a person set goes before any launcher, and the launcher that
-/// runs inside another (torchrun in a SLURM step, say) before the outer one.
+/// runs inside another (torchrun in a SLURM step, or mpirun in a SLURM job, say) before the outer one.
 const PAIRS: [(Launcher, &str, &str); 5] = [
     (Launcher::Explicit, "PLANFETCH_RANK", EXPLICIT_SIZE),
     (Launcher::Torchrun, "RANK", TORCHRUN_SIZE),
-    (Launcher::Slurm, "SLURM_PROCID", "SLURM_NTASKS"),
     (Launcher::OpenMpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     (Launcher::Pmi, "PMI_RANK", "PMI_SIZE"),
+    (Launcher::Slurm, "SLURM_PROCID", "SLURM_NTASKS"),
 ];
 
 impl World {
     /// Finds out from the environment which rank this process is.
     ///
     /// Tried in this order, and the first pair that is set decides: `PLANFETCH_RANK` and `PLANFETCH_WORLD_SIZE`;
-    /// torchrun; SLURM; Open MPI; PMI; an indexed job of Kubernetes. Where nothing is set, the process is alone.
+    /// torchrun; Open MPI; PMI; SLURM; an indexed job of Kubernetes. Where nothing is set, the process is alone.
     /// A variable that is set to nothing counts as not set.
     ///
     /// This is the only place of the crate that looks at its surroundings; [`from_lookup`](Self::from_lookup) is the
@@ -101,7 +113,8 @@ impl World {
     /// # Errors
     ///
     /// A [`WorldError`] when of a pair only one is set, since guessing would train every rank on everything, when a
-    /// value is no number, and when the rank lies outside the world.
+    /// value is no number, when the rank lies outside the world, and in the script of a SLURM job of several tasks, which
+    /// would train alone on its share of the data.
     pub fn from_env() -> Result<DetectedWorld, WorldError> {
         // A value that is not Unicode is passed on damaged, so that it is refused as no number rather than ignored.
         Self::from_lookup(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
@@ -133,6 +146,14 @@ impl World {
         let in_kubernetes = get(KUBERNETES_RANK).is_some();
         for (launcher, rank_variable, size_variable) in PAIRS {
             match (get(rank_variable), get(size_variable)) {
+                (Some(_), Some(size))
+                    if launcher == Launcher::Slurm
+                        && size.trim() != "1"
+                        && get("SLURM_JOB_ID").is_some()
+                        && get(SLURM_STEP_SIZE).is_none() =>
+                {
+                    return Err(WorldError::NoStep { size });
+                }
                 (Some(rank), Some(size)) => return detected(launcher, (rank_variable, &rank), (size_variable, &size)),
                 (Some(_), None) => return Err(WorldError::HalfSet { set: rank_variable, missing: size_variable }),
                 // An indexed job has its rank elsewhere and needs one of these.

@@ -44,6 +44,16 @@ fn what_a_person_set_goes_before_launchers_and_the_inner_launcher_before_the_out
     let torchrun = [("RANK", "5"), ("WORLD_SIZE", "16")];
     let explicit = [("PLANFETCH_RANK", "0"), ("PLANFETCH_WORLD_SIZE", "1")];
     let kubernetes = [("JOB_COMPLETION_INDEX", "9")];
+    let open_mpi = [("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4")];
+    let pmi = [("PMI_RANK", "3"), ("PMI_SIZE", "4")];
+    // mpirun in a job of SLURM: started from its script, where SLURM's variables are those of one process, or from a shell
+    // that salloc gave, where they are half set.
+    for (inner, launcher) in [(&open_mpi, Launcher::OpenMpi), (&pmi, Launcher::Pmi)] {
+        for outer in [&slurm[..], &slurm[1..]] {
+            let found = lookup(&[&inner[..], outer].concat()).unwrap();
+            assert_eq!((found.launcher, found.world.rank), (launcher, 3));
+        }
+    }
     assert_eq!(lookup(&[&slurm[..], &torchrun].concat()).unwrap().launcher, Launcher::Torchrun);
     assert_eq!(lookup(&[&kubernetes[..], &torchrun].concat()).unwrap().launcher, Launcher::Torchrun);
     assert_eq!(lookup(&[&slurm[..], &torchrun, &explicit].concat()).unwrap().launcher, Launcher::Explicit);
@@ -51,6 +61,21 @@ fn what_a_person_set_goes_before_launchers_and_the_inner_launcher_before_the_out
     assert_eq!(lookup(&[&torchrun[..], &slurm[1..]].concat()).unwrap().launcher, Launcher::Torchrun);
     // An earlier one's half is.
     assert!(lookup(&[&torchrun[1..], &slurm].concat()).is_err());
+}
+
+#[test]
+fn a_script_of_a_slurm_job_is_no_rank_of_its_tasks() {
+    let script = [("SLURM_JOB_ID", "77"), ("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")];
+    let error = lookup(&script).unwrap_err();
+    assert_eq!(error, WorldError::NoStep { size: "8".into() });
+    assert!(error.to_string().contains("srun"), "{error}");
+    // Started by srun, of one task, or told what it is, it has a rank.
+    let step = lookup(&[&script[..], &[("SLURM_STEP_NUM_TASKS", "8")]].concat()).unwrap();
+    assert_eq!(step.world, World { rank: 0, world_size: 8 });
+    let one = lookup(&[("SLURM_JOB_ID", "77"), ("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")]).unwrap();
+    assert_eq!(one.world, World::SINGLE);
+    let explicit = [("PLANFETCH_RANK", "2"), ("PLANFETCH_WORLD_SIZE", "8")];
+    assert_eq!(lookup(&[&script[..], &explicit].concat()).unwrap().world, World { rank: 2, world_size: 8 });
 }
 
 #[test]
