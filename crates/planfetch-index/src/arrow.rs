@@ -12,7 +12,7 @@ use arrow_array::RecordBatch;
 
 use crate::error::IndexError;
 use crate::sample_index::SampleIndex;
-use crate::table::{ColumnSettings, Columns, Role, Rows};
+use crate::table::{ColumnSettings, Columns, LENGTH, OFFSET, Role, Rows};
 use crate::uri::shorten;
 use column::{Integers, Texts};
 
@@ -80,7 +80,9 @@ fn push_batch(
     settings: &ColumnSettings,
 ) -> Result<(), IndexError> {
     let names = batch.schema_ref().fields().iter().map(|field| field.name().clone()).collect();
-    let columns = Columns::find(names, settings, name)?;
+    let mut columns = Columns::find(names, settings, name)?;
+    settle_range(&mut columns, rows, batch, name, settings)?;
+    let columns = columns;
     let type_error = |index: usize, needed: &str| IndexError::Format {
         file: name.into(),
         problem: format!(
@@ -112,8 +114,7 @@ fn push_batch(
         let null = |role| fault(role, "", "is null; give every row a value, or leave the row out".into());
         let number = |integers: &Integers, role| {
             let value = integers.get(row).ok_or_else(|| null(role))?;
-            let problem = || format!("is no integer in 0..={}; give a number of bytes", u64::MAX);
-            u64::try_from(value).map_err(|_| fault(role, &value.to_string(), problem()))
+            u64::try_from(value).map_err(|_| fault(role, &value.to_string(), columns.no_number(role)))
         };
 
         let uri = uris.get(row).ok_or_else(|| null(Role::Uri))?;
@@ -143,6 +144,27 @@ fn push_batch(
             let pushed = rows.push_range(offset, length);
             pushed.map_err(|problem| fault(Role::Length, &length.to_string(), problem))?;
         }
+    }
+    Ok(())
+}
+
+/// Decides by the first row whether columns hold ranges that nobody asked for; later batches follow the first.
+fn settle_range(
+    columns: &mut Columns,
+    rows: &Rows,
+    batch: &RecordBatch,
+    name: &str,
+    settings: &ColumnSettings,
+) -> Result<(), IndexError> {
+    if rows.len() == 0 {
+        let first = |index: usize| Integers::new(batch.column(index)).and_then(|integers| integers.get(0));
+        columns.settle_range(|index| first(index).is_some_and(|value| u64::try_from(value).is_ok()));
+    } else if !rows.has_ranges() {
+        columns.settle_range(|_| false);
+    } else if columns.range.is_none() {
+        let names = batch.schema_ref().fields().iter().map(|field| field.name().clone()).collect();
+        let (offset_col, length_col) = (Some(OFFSET.into()), Some(LENGTH.into()));
+        *columns = Columns::find(names, &ColumnSettings { offset_col, length_col, ..settings.clone() }, name)?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use crate::error::IndexError;
 use crate::labels::LabelKind;
 use crate::sample_index::SampleIndex;
-use crate::table::{ColumnSettings, Columns, Role, Rows};
+use crate::table::{ColumnSettings, Columns, RangeColumns, Role, Rows};
 use crate::uri::shorten;
 use decoded::Decoded;
 use records::{MAX_RECORD, RecordError, Records};
@@ -53,6 +53,8 @@ pub struct CsvSettings {
     pub offset_col: Option<String>,
     /// As [`ColumnSettings::length_col`]. Default: none.
     pub length_col: Option<String>,
+    /// As [`ColumnSettings::ranges`]. Default: [`RangeColumns::Auto`].
+    pub ranges: RangeColumns,
     /// As [`ColumnSettings::prefix`]. Default: none, and then all URIs must lie in one bucket.
     pub prefix: Option<String>,
     /// As [`ColumnSettings::base`]. Default: none, and then every URI needs a scheme.
@@ -70,6 +72,7 @@ impl Default for CsvSettings {
             size_col: columns.size_col,
             offset_col: columns.offset_col,
             length_col: columns.length_col,
+            ranges: columns.ranges,
             prefix: columns.prefix,
             base: columns.base,
         }
@@ -87,6 +90,7 @@ impl CsvSettings {
             size_col: self.size_col.clone(),
             offset_col: self.offset_col.clone(),
             length_col: self.length_col.clone(),
+            ranges: self.ranges,
             prefix: self.prefix.clone(),
             base: self.base.clone(),
         }
@@ -153,7 +157,7 @@ pub fn read_index_csv(reader: impl io::Read, file: &str, settings: &CsvSettings)
     }
     let names = (0..records.len()).map(|i| String::from_utf8_lossy(records.field(i)).into_owned()).collect();
     let column_settings = settings.columns();
-    let columns = Columns::find(names, &column_settings, file)?;
+    let mut columns = Columns::find(names, &column_settings, file)?;
     let n_columns = records.len();
 
     let mut rows = Rows::new(&column_settings);
@@ -170,6 +174,9 @@ pub fn read_index_csv(reader: impl io::Read, file: &str, settings: &CsvSettings)
                     records.len()
                 ),
             });
+        }
+        if row == 1 {
+            columns.settle_range(|column| text(records.field(column)).is_ok_and(|text| text.parse::<u64>().is_ok()));
         }
         push_row(&mut rows, &records, &columns).map_err(|(role, problem)| {
             let index = columns.index(role);
@@ -194,7 +201,7 @@ pub fn read_index_csv(reader: impl io::Read, file: &str, settings: &CsvSettings)
 fn push_row(rows: &mut Rows, records: &Records<impl io::Read>, columns: &Columns) -> Result<(), (Role, String)> {
     let number = |column: usize, role: Role| {
         let value = text(records.field(column)).map_err(|problem| (role, problem))?;
-        value.parse::<u64>().map_err(|_| (role, format!("is no integer in 0..={}; give a number of bytes", u64::MAX)))
+        value.parse::<u64>().map_err(|_| (role, columns.no_number(role)))
     };
     let uri = text(records.field(columns.uri)).map_err(|problem| (Role::Uri, problem))?;
     rows.push_uri(uri).map_err(|problem| (Role::Uri, problem))?;

@@ -130,6 +130,18 @@ pub enum IndexError {
         /// Which, what their values are, and what is allowed.
         problem: String,
     },
+    /// A class of one index is none of another's.
+    #[error("class {class:?} of row {row}, {uri:?}, {problem}")]
+    Class {
+        /// The name of the class, or its label where it has no name, cut after 200 characters.
+        class: String,
+        /// The first row of that class, from 0: the sample's id.
+        row: u64,
+        /// The object in that row, cut after 200 characters.
+        uri: String,
+        /// What is wrong with it and what to do.
+        problem: String,
+    },
     /// Indices do not go together.
     #[error("can't put the indices together: {problem}; make them alike first")]
     Mixed {

@@ -30,7 +30,8 @@
 //! # What can be done with it
 //!
 //! [`filter`](SampleIndex::filter), [`select`](SampleIndex::select), [`concat`](SampleIndex::concat) and
-//! [`split`](SampleIndex::split) make indices of indices, [`describe`](SampleIndex::describe) says what one holds and
+//! [`split`](SampleIndex::split) make indices of indices, [`with_classes_of`](SampleIndex::with_classes_of) has
+//! validation samples labelled as training samples are, [`describe`](SampleIndex::describe) says what one holds and
 //! how fast S3 can serve it, and [`save`](SampleIndex::save) writes it so that it loads in a moment.
 //!
 //! # What a URI is
@@ -38,6 +39,7 @@
 //! A scheme, `://`, and the rest, byte for byte: nothing is percent-decoded or normalised, so that
 //! `s3://bucket/a b%20~#é.jpg` names the key `a b%20~#é.jpg` and no other.
 //! A local file is `file://` and its absolute path: `file:///data/cat.jpg`.
+//! In a table, what has no scheme is a path relative to [`ColumnSettings::base`]; there, `.` and `..` are resolved.
 //!
 //! # What it does not do
 //!
@@ -75,5 +77,5 @@ pub use crate::labels::LabelKind;
 pub use crate::sample_index::{
     ClassCount, Description, IndexBuilder, PrefixSpread, SampleIndex, SampleRow, Split, SplitBy,
 };
-pub use crate::table::ColumnSettings;
+pub use crate::table::{ColumnSettings, RangeColumns};
 pub use crate::uri_list::{UriCursor, UriList, UriSlice};

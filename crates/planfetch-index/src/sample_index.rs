@@ -1,6 +1,7 @@
 //! The list of samples.
 
 mod builder;
+mod classes;
 mod describe;
 mod export;
 mod rows;

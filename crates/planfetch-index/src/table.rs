@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::error::IndexError;
 use crate::labels::{LabelKind, Labels};
 use crate::sample_index::SampleIndex;
-use crate::uri::{UriRule, bucket, shorten};
+use crate::uri::{Base, UriRule, shorten};
 use crate::uri_list::UriList;
 
 /// Which columns of a table hold what, for tables that are typed: Parquet files and Arrow record batches.
@@ -32,16 +32,20 @@ pub struct ColumnSettings {
     /// all sorts of things.
     pub size_col: Option<String>,
     /// The name of the column that says at which byte of its object a sample begins, for objects that hold many.
-    /// Needs [`length_col`](Self::length_col) too. Default: none, so that a sample is a whole object.
+    /// Needs [`length_col`](Self::length_col) too. Default: none, and then [`ranges`](Self::ranges) decides.
     pub offset_col: Option<String>,
     /// The name of the column that says how many bytes of its object a sample takes. Default: none.
     pub length_col: Option<String>,
+    /// Whether columns that are called `offset` and `length` hold byte ranges where none is named. Default:
+    /// [`RangeColumns::Auto`].
+    pub ranges: RangeColumns,
     /// What all URIs must begin with, such as `s3://bucket/train/`. Default: none, and then all must lie in the bucket
     /// of the first. `s3://` lets rows of several buckets through, the empty prefix everything.
     pub prefix: Option<String>,
     /// What a URI without a scheme is taken to be relative to, such as `s3://bucket/train/`, or `file:///data/` for
-    /// local paths. What begins with a slash is relative to the bucket, or to the root of the file system. Default:
-    /// none, and a URI without a scheme is an error.
+    /// local paths. What begins with a slash is relative to the bucket, or to the root of the file system. The parts
+    /// `.` and `..` of a path, as `find` writes them, are resolved by the text alone, links or not; what leads out of
+    /// the bucket is an error. Default: none, and a URI without a scheme is an error.
     pub base: Option<String>,
 }
 
@@ -54,11 +58,46 @@ impl Default for ColumnSettings {
             size_col: None,
             offset_col: None,
             length_col: None,
+            ranges: RangeColumns::Auto,
             prefix: None,
             base: None,
         }
     }
 }
+
+/// Which columns say that a sample is a part of its object, where neither
+/// [`offset_col`](ColumnSettings::offset_col) nor [`length_col`](ColumnSettings::length_col) is set.
+///
+/// # Example: a table that was written is read as it was
+///
+/// ```
+/// use planfetch_index::{CsvSettings, IndexBuilder, RangeColumns, read_index_csv};
+///
+/// let mut builder = IndexBuilder::new("shards");
+/// builder.push_sample("s3://photos/0.shard", 1, None, Some(512..900))?;
+/// let mut csv = Vec::new();
+/// builder.build()?.write_csv(&mut csv)?;
+/// assert_eq!(read_index_csv(&csv[..], "shards.csv", &CsvSettings::default())?.range(0), Some(512..900));
+///
+/// let whole = CsvSettings { ranges: RangeColumns::Named, ..CsvSettings::default() };
+/// assert_eq!(read_index_csv(&csv[..], "shards.csv", &whole)?.range(0), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum RangeColumns {
+    /// Those called `offset` and `length`, as [`SampleIndex::write_csv`] and `save_parquet` write them, where a table
+    /// has both and the first row holds a number of bytes in each. Columns of these names that hold something else,
+    /// such as seconds with a decimal point, are not looked at.
+    #[default]
+    Auto,
+    /// Only those that are set; without them, a sample is a whole object.
+    Named,
+}
+
+/// What the columns of ranges are called where an index is written.
+pub(crate) const OFFSET: &str = "offset";
+pub(crate) const LENGTH: &str = "length";
 
 /// What a column is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -78,6 +117,8 @@ pub(crate) struct Columns {
     pub(crate) size: Option<usize>,
     /// Where ranges begin, and how long they are.
     pub(crate) range: Option<(usize, usize)>,
+    /// Whether the columns of ranges were found by their names alone, and not asked for.
+    pub(crate) is_range_found: bool,
     /// All names, as they are shown in errors.
     names: Vec<String>,
 }
@@ -86,9 +127,15 @@ impl Columns {
     /// Finds the columns among `names`.
     pub(crate) fn find(names: Vec<String>, settings: &ColumnSettings, file: &str) -> Result<Self, IndexError> {
         let find = |column: &str, role| find_column(&names, column, role, file);
+        let mut is_range_found = false;
         let range = match (&settings.offset_col, &settings.length_col) {
             (Some(offset), Some(length)) => Some((find(offset, "offset")?, find(length, "length")?)),
-            (None, None) => None,
+            (None, None) => {
+                let range = find(OFFSET, "offset").ok().zip(find(LENGTH, "length").ok());
+                let range = range.filter(|_| settings.ranges == RangeColumns::Auto);
+                is_range_found = range.is_some();
+                range
+            }
             (one, _) => {
                 let (set, missing) =
                     if one.is_some() { ("offset_col", "length_col") } else { ("length_col", "offset_col") };
@@ -102,8 +149,27 @@ impl Columns {
             label: find(&settings.label_col, "label")?,
             size: settings.size_col.as_deref().map(|column| find(column, "size")).transpose()?,
             range,
+            is_range_found,
             names,
         })
+    }
+
+    /// Drops the columns of ranges that nobody asked for, unless both hold a number of bytes.
+    pub(crate) fn settle_range(&mut self, mut is_number: impl FnMut(usize) -> bool) {
+        if self.is_range_found && !self.range.is_some_and(|(offset, length)| is_number(offset) && is_number(length)) {
+            (self.range, self.is_range_found) = (None, false);
+        }
+    }
+
+    /// Says what is wrong with a value that is no number of bytes.
+    pub(crate) fn no_number(&self, role: Role) -> String {
+        let otherwise = match role {
+            Role::Offset | Role::Length if self.is_range_found => {
+                ", or set ranges to Named where samples are whole objects"
+            }
+            _ => "",
+        };
+        format!("is no integer in 0..={}; give a number of bytes{otherwise}", u64::MAX)
     }
 
     pub(crate) fn index(&self, role: Role) -> usize {
@@ -148,7 +214,7 @@ fn find_column(names: &[String], column: &str, role: &'static str, file: &str) -
 
 /// Returns the name that `column` is most likely meant to be: the one that the fewest changes of a letter, case aside,
 /// make of it, and few of them: two letters that changed places are two changes.
-fn nearest<'a>(names: &'a [String], column: &str) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(names: &'a [String], column: &str) -> Option<&'a str> {
     let column = column.to_lowercase();
     let n = column.chars().count();
     let most = if n <= 3 { n / 2 } else { (n / 3).max(2) };
@@ -179,9 +245,7 @@ fn edits(a: &str, b: &str) -> usize {
 pub(crate) struct Rows {
     uris: UriList,
     rule: UriRule,
-    base: Option<String>,
-    // The last URI that was made of a path.
-    whole: String,
+    base: Option<Base>,
     pub(crate) labels: Labels,
     sizes: Option<Vec<u64>>,
     ranges: Option<Vec<(u64, u64)>>,
@@ -192,8 +256,7 @@ impl Rows {
         Self {
             uris: UriList::default(),
             rule: UriRule::new(settings.prefix.as_deref()),
-            base: settings.base.clone(),
-            whole: String::new(),
+            base: settings.base.as_deref().map(Base::new),
             labels: Labels::new(settings.label_kind),
             sizes: settings.size_col.as_ref().map(|_| Vec::new()),
             ranges: settings.offset_col.as_ref().map(|_| Vec::new()),
@@ -203,18 +266,8 @@ impl Rows {
     /// Takes the URI of the next row, or says what is wrong with it.
     #[inline]
     pub(crate) fn push_uri(&mut self, uri: &str) -> Result<(), String> {
-        let uri = match &self.base {
-            Some(base) if !uri.contains("://") => {
-                self.whole.clear();
-                // A path from the root leaves of the base what names the bucket.
-                let (base, path) = match uri.strip_prefix('/') {
-                    Some(path) => (bucket(base), path),
-                    None => (base.as_str(), uri),
-                };
-                self.whole.push_str(base);
-                self.whole.push_str(path);
-                &self.whole
-            }
+        let uri = match &mut self.base {
+            Some(base) if !uri.contains("://") => base.join(uri)?,
             _ => uri,
         };
         self.rule.check(uri)?;
@@ -235,6 +288,12 @@ impl Rows {
 
     pub(crate) fn len(&self) -> usize {
         self.uris.len()
+    }
+
+    /// Returns whether the rows so far are ranges of bytes.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.ranges.is_some()
     }
 
     /// Makes the index. The caller has pushed as many of each as there are rows.

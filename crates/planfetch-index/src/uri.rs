@@ -28,6 +28,67 @@ pub(crate) fn bucket(uri: &str) -> &str {
     }
 }
 
+/// What paths are relative to.
+#[derive(Debug)]
+pub(crate) struct Base {
+    // Invariant: names its bucket with the slash after it.
+    base: String,
+    has_dots: bool,
+    // The last URI that was made of a path.
+    whole: String,
+}
+
+impl Base {
+    pub(crate) fn new(base: &str) -> Self {
+        let mut base = base.to_owned();
+        if !bucket(&base).ends_with('/') {
+            base.push('/');
+        }
+        Self { has_dots: may_have_dots(&base), base, whole: String::new() }
+    }
+
+    /// Makes a URI of a path, or says why that names no object. The parts `.` and `..` are resolved, since no store has
+    /// keys with them; what else stands in a path is kept byte for byte.
+    #[inline]
+    pub(crate) fn join(&mut self, path: &str) -> Result<&str, String> {
+        // A path from the root leaves of the base what names the bucket.
+        let (base, rest) = match path.strip_prefix('/') {
+            Some(path) => (bucket(&self.base), path),
+            None => (self.base.as_str(), path),
+        };
+        self.whole.clear();
+        self.whole.push_str(base);
+        self.whole.push_str(rest);
+        if self.has_dots || may_have_dots(path) {
+            let root = bucket(&self.base);
+            self.whole = format!("{root}{}", resolve(&self.whole[root.len()..], root)?);
+        }
+        Ok(&self.whole)
+    }
+}
+
+/// Returns whether a part of a path may be `.` or `..`.
+fn may_have_dots(path: &str) -> bool {
+    path.starts_with('.') || path.contains("/.")
+}
+
+/// Resolves the parts `.` and `..` of a path from `root` on.
+fn resolve(path: &str, root: &str) -> Result<String, String> {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "." => {}
+            ".." if parts.pop().is_none() => return Err(format!("leads out of {root}; correct the path")),
+            ".." => {}
+            part => parts.push(part),
+        }
+    }
+    if path.rsplit('/').next().is_some_and(|last| matches!(last, "." | "..")) {
+        return Err("names a folder, and no object in it; correct the path, or leave the row out".into());
+    }
+    Ok(parts.join("/"))
+}
+
 /// What the URIs of one index have to begin with.
 #[derive(Debug)]
 pub(crate) struct UriRule {
@@ -100,6 +161,39 @@ mod tests {
         assert_eq!(bucket("s3://b/k/l"), "s3://b/");
         assert_eq!(bucket("s3://b"), "s3://b");
         assert_eq!(bucket("file:///data/a"), "file:///");
+    }
+
+    #[test]
+    fn a_path_is_resolved_as_a_shell_would_but_not_beyond_the_bucket() {
+        for (base, path, expected) in [
+            ("file:///data/", "./cat/1.jpg", Ok("file:///data/cat/1.jpg")),
+            ("file:///data/", "././cat/./1.jpg", Ok("file:///data/cat/1.jpg")),
+            ("file:///data/sets/", "../cat/1.jpg", Ok("file:///data/cat/1.jpg")),
+            ("file:///data/sets/", "a/../../cat/1.jpg", Ok("file:///data/cat/1.jpg")),
+            ("file:///data/sets/", "/./cat/../1.jpg", Ok("file:///1.jpg")),
+            ("file:///data/../sets/./", "1.jpg", Ok("file:///sets/1.jpg")),
+            ("s3://photos/train/", "./1.jpg", Ok("s3://photos/train/1.jpg")),
+            ("s3://photos/train/", "../val/1.jpg", Ok("s3://photos/val/1.jpg")),
+            ("s3://photos", "1.jpg", Ok("s3://photos/1.jpg")),
+            ("s3://photos", "/1.jpg", Ok("s3://photos/1.jpg")),
+            // No part of these is one of the two.
+            ("s3://photos/", ".hidden/..a/b../...", Ok("s3://photos/.hidden/..a/b../...")),
+            ("s3://photos/", "a//b", Ok("s3://photos/a//b")),
+            ("s3://photos/train/", "../../1.jpg", Err("leads out of s3://photos/; correct the path")),
+            ("s3://photos/train/", "/../1.jpg", Err("leads out of s3://photos/; correct the path")),
+            ("file:///data/", "../../1.jpg", Err("leads out of file:///; correct the path")),
+        ] {
+            assert_eq!(Base::new(base).join(path), expected.map_err(str::to_owned), "{path} from {base}");
+        }
+        for path in [".", "..", "cat/.", "cat/.."] {
+            let problem = Base::new("s3://photos/train/").join(path).map(str::to_owned).unwrap_err();
+            assert!(problem.starts_with("names a folder"), "{path}: {problem}");
+        }
+        // One row after another.
+        let mut base = Base::new("s3://photos/train/");
+        for path in ["./1.jpg", "1.jpg", "../train/1.jpg"] {
+            assert_eq!(base.join(path), Ok("s3://photos/train/1.jpg"));
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use parquet::file::properties::WriterProperties;
 
 use crate::error::IndexError;
 use crate::sample_index::{SampleIndex, replace};
+use crate::table::{LENGTH, OFFSET};
 
 /// So many rows are in memory at once beside the index.
 const BATCH: usize = 65_536;
@@ -102,8 +103,8 @@ impl Columns {
             ("label", Arc::new(self.labels.finish())),
             ("class_name", Arc::new(self.class_names.finish())),
             ("size", Arc::new(self.sizes.finish())),
-            ("offset", Arc::new(self.offsets.finish())),
-            ("length", Arc::new(self.lengths.finish())),
+            (OFFSET, Arc::new(self.offsets.finish())),
+            (LENGTH, Arc::new(self.lengths.finish())),
         ];
         let arrays = all.into_iter().filter(|(name, _)| schema.index_of(name).is_ok()).map(|(_, array)| array);
         let batch = RecordBatch::try_new(Arc::clone(schema), arrays.collect()).map_err(io::Error::other)?;

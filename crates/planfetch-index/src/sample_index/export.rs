@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::error::IndexError;
 use crate::sample_index::SampleIndex;
 use crate::sample_index::saved::replace;
+use crate::table::{LENGTH, OFFSET};
 
 impl SampleIndex {
     /// Returns the columns that [`write_csv`](Self::write_csv) and `save_parquet` write, in order: `s3_uri` and `label`,
@@ -15,15 +16,16 @@ impl SampleIndex {
         let optional = [
             (!self.class_names().is_empty(), "class_name"),
             (self.sizes().is_some(), "size"),
-            (self.has_ranges(), "offset"),
-            (self.has_ranges(), "length"),
+            (self.has_ranges(), OFFSET),
+            (self.has_ranges(), LENGTH),
         ];
         let optional = optional.into_iter().filter(|(has, _)| *has).map(|(_, name)| name);
         ["s3_uri", "label"].into_iter().chain(optional).collect()
     }
 
     /// Writes the index as CSV with a header, so that [`load_index_csv`](crate::load_index_csv) reads the same rows and
-    /// labels from it. See [`column_names`](Self::column_names) for the columns; labels are integers.
+    /// labels from it, and the same byte ranges. See [`column_names`](Self::column_names) for the columns; labels are
+    /// integers. Sizes and class names come back where the settings name their columns.
     ///
     /// # Errors
     ///

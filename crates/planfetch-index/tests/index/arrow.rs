@@ -193,3 +193,29 @@ fn a_parquet_file_that_is_cut_or_damaged_is_an_error() {
     let error = load_index_parquet("/nowhere.parquet", &ColumnSettings::default()).unwrap_err();
     assert_eq!(error.to_string(), "can't read the index /nowhere.parquet");
 }
+
+#[test]
+fn columns_that_are_called_offset_and_length_are_ranges_in_all_batches_or_in_none() {
+    let labels = || -> ArrayRef { Arc::new(UInt32Array::from(vec![0, 0])) };
+    let integers = |a: Option<i64>, b: Option<i64>| -> ArrayRef { Arc::new(Int64Array::from(vec![a, b])) };
+    let ranges = |offsets: ArrayRef| {
+        batch([("s3_uri", uris(2)), ("label", labels()), ("offset", offsets), ("length", integers(Some(5), Some(6)))])
+    };
+    let plain = batch([("s3_uri", uris(2)), ("label", labels())]);
+    let good = ranges(integers(Some(1), Some(10)));
+    let read = |batches: &[&RecordBatch]| {
+        read(&batches.iter().map(|batch| (*batch).clone()).collect::<Vec<_>>(), &ColumnSettings::default())
+    };
+    let index = read(&[&good.slice(0, 0), &good, &good]).unwrap();
+    assert_eq!((index.range(0), index.range(3)), (Some(1..6), Some(10..16)));
+    // The first row holds none.
+    let seconds: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0]));
+    for offsets in [seconds, integers(None, Some(1)), integers(Some(-1), Some(1))] {
+        assert!(!read(&[&ranges(offsets), &good]).unwrap().has_ranges());
+    }
+    assert!(!read(&[&plain, &good]).unwrap().has_ranges());
+    let error = read(&[&good, &plain]).expect_err("half of the samples").to_string();
+    assert!(error.starts_with("train has no column \"offset\""), "{error}");
+    let error = read(&[&ranges(integers(Some(1), None))]).expect_err("half of the samples").to_string();
+    assert!(error.starts_with("train: row 2, column \"offset\": \"\" is null"), "{error}");
+}

@@ -1,6 +1,6 @@
 //! Indexes as tables for other programs.
 
-use planfetch_index::{CsvSettings, IndexBuilder, SampleIndex, read_index_csv};
+use planfetch_index::{CsvSettings, IndexBuilder, RangeColumns, SampleIndex, read_index_csv};
 
 /// An index with all that one can have, and names that need quotes.
 fn full(rows: u32) -> SampleIndex {
@@ -40,6 +40,17 @@ fn a_csv_file_holds_rows_labels_sizes_and_ranges() {
 }
 
 #[test]
+fn ranges_come_back_without_being_asked_for() {
+    let index = full(5);
+    let mut csv = Vec::new();
+    index.write_csv(&mut csv).unwrap();
+    let read = read_index_csv(&csv[..], "x", &CsvSettings::default()).unwrap();
+    assert!((0..5).all(|row| read.range(row) == index.range(row) && read.range(row).is_some()));
+    let named = CsvSettings { ranges: RangeColumns::Named, ..CsvSettings::default() };
+    assert!(!read_index_csv(&csv[..], "x", &named).unwrap().has_ranges());
+}
+
+#[test]
 fn what_an_index_has_not_is_no_column() {
     let index = SampleIndex::from_rows([("s3://b/1", 4)]).unwrap();
     let mut csv = Vec::new();
@@ -69,6 +80,21 @@ fn paths_are_relative_to_the_base() {
         let index = read_index_csv(csv.as_bytes(), "paths.csv", &settings(base)).unwrap();
         assert_eq!(index.uri(0).as_deref(), Some(expected));
     }
+    // As `find . -name '*.jpg'` prints them, below the index and beside its folder.
+    let csv = "s3_uri,label\n./cat/1.jpg,0\n../val/./2.jpg,1\n";
+    let index = read_index_csv(csv.as_bytes(), "paths.csv", &settings("s3://photos/train/")).unwrap();
+    assert_eq!(index.uris().iter().collect::<Vec<_>>(), ["s3://photos/train/cat/1.jpg", "s3://photos/val/2.jpg"]);
+    let csv = "s3_uri,label\n./cat/1.jpg,0\n../../others/1.jpg,1\n";
+    let error = read_index_csv(csv.as_bytes(), "paths.csv", &settings("s3://photos/train/")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "paths.csv: row 2 (line 3), column \"s3_uri\": \"../../others/1.jpg\" leads out of s3://photos/; \
+         correct the path"
+    );
+    // A URI is taken as it is written.
+    let csv = "s3_uri,label\ns3://photos/./1.jpg,0\n";
+    let index = read_index_csv(csv.as_bytes(), "paths.csv", &settings("s3://photos/train/")).unwrap();
+    assert_eq!(index.uri(0).as_deref(), Some("s3://photos/./1.jpg"));
     let csv = "s3_uri,label\ncat/1.jpg,0\n";
     let error = read_index_csv(csv.as_bytes(), "paths.csv", &CsvSettings::default()).unwrap_err();
     assert!(error.to_string().contains("\"cat/1.jpg\" has no scheme"), "{error}");
@@ -97,5 +123,7 @@ fn a_parquet_file_holds_the_same_over_several_batches() {
         } else {
             assert_eq!(load_index_parquet(&path, &settings).unwrap(), index);
         }
+        let found = load_index_parquet(&path, &ColumnSettings::default()).unwrap();
+        assert!((0..rows as usize).all(|row| found.range(row) == index.range(row)));
     }
 }

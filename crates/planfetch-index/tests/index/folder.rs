@@ -73,6 +73,67 @@ fn links_are_followed_but_not_in_circles() {
     assert!(message.ends_with("a/back: is a link to a folder that it lies in; remove the link"), "{message}");
 }
 
+#[cfg(unix)]
+#[test]
+fn links_that_lead_nowhere_are_errors_only_where_something_may_be_missing() {
+    use std::os::unix::fs::symlink;
+    let photographs = FolderSettings { extensions: vec!["jpg".into()] };
+    let load = |link: &str, settings: &FolderSettings| {
+        let folder = make(&["a/1.jpg", "a/deep/2.jpg"]);
+        symlink("/nowhere/at all", folder.path().join(link)).unwrap();
+        match load_index_folder(folder.path(), settings) {
+            Ok(index) => Ok(keys(&index, folder.path())),
+            Err(error) => Err(error.to_string().replace(folder.path().to_str().unwrap(), "root")),
+        }
+    };
+    // What editors and other programs leave behind.
+    for link in ["notes.txt", "a/3.txt", "a/deep/.#2.txt", "a/4.jpg.bak"] {
+        assert_eq!(
+            load(link, &photographs).as_deref(),
+            Ok(&["a/1.jpg", "a/deep/2.jpg"].map(String::from)[..]),
+            "{link}"
+        );
+    }
+    // A sample, a folder with samples, and a class.
+    for link in ["a/3.jpg", "a/deep/3.JPG", "a/more", "b"] {
+        let error = load(link, &photographs).expect_err(link);
+        assert!(
+            error.starts_with(&format!("root/{link}: is a link to /nowhere/at all, which can't be followed (")),
+            "{error}"
+        );
+        assert!(error.ends_with("; bring back what it leads to, or remove the link"), "{error}");
+    }
+    // Everything is a sample.
+    for link in ["a/3.txt", "a/more"] {
+        load(link, &FolderSettings::default()).expect_err(link);
+    }
+    // A link to itself leads nowhere either, and one to a file is what the file is.
+    let folder = make(&["a/1.jpg", "elsewhere.txt"]);
+    symlink("loop.txt", folder.path().join("a/loop.txt")).unwrap();
+    symlink("../elsewhere.txt", folder.path().join("a/2.jpg")).unwrap();
+    let index = load_index_folder(folder.path(), &photographs).unwrap();
+    assert_eq!((index.size(0), index.size(1)), (Some(7), Some(13)));
+}
+
+#[test]
+fn what_is_no_sample_may_have_any_name() {
+    let folder = make(&["a/1.jpg"]);
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        fs::write(folder.path().join("a").join(std::ffi::OsStr::from_bytes(b"\xff.txt")), "x").unwrap();
+    }
+    let settings = FolderSettings { extensions: vec!["jpg".into()] };
+    assert_eq!(keys(&load_index_folder(folder.path(), &settings).unwrap(), folder.path()), ["a/1.jpg"]);
+}
+
+#[test]
+fn a_folder_that_is_named_by_way_of_another_has_uris_without_the_way() {
+    let folder = make(&["root/a/1.jpg", "other/b/2.jpg"]);
+    let index = load_index_folder(folder.path().join("other/../root"), &FolderSettings::default()).unwrap();
+    assert_eq!(keys(&index, &folder.path().canonicalize().unwrap()), ["root/a/1.jpg"]);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_name_that_is_no_utf8_is_named() {

@@ -7,6 +7,7 @@ mod arrow;
 #[cfg(feature = "object_store")]
 mod bucket;
 mod builder;
+mod classes;
 #[cfg(all(feature = "gzip", feature = "zstd"))]
 mod compressed;
 mod describe;

@@ -68,6 +68,35 @@ fn numbers_of_bytes_that_can_not_be_are_named() {
 }
 
 #[test]
+fn columns_that_are_called_offset_and_length_are_ranges_where_they_can_be() {
+    let read = |csv: &str| read(csv, &CsvSettings::default());
+    let range = |header: &str, row: &str| read(&format!("{header}\n{row}\n")).unwrap().range(0);
+    let header = "length,s3_uri,offset,label";
+    assert_eq!(range(header, "5,s3://b/1,10,0"), Some(10..15));
+    assert_eq!(range(header, "0,s3://b/1,0,0"), Some(0..0));
+    // Seconds, nothing, and one of the two.
+    for row in ["2.5,s3://b/1,10,0", "5,s3://b/1,-1,0", ",s3://b/1,,0", "5,s3://b/1,,0", "long,s3://b/1,10,0"] {
+        assert_eq!(range(header, row), None, "{row}");
+    }
+    assert_eq!(range("s3_uri,label,offset", "s3://b/1,0,3"), None);
+    assert_eq!(range("s3_uri,label,length", "s3://b/1,0,3"), None);
+    assert_eq!(range("s3_uri,label,offset,offset,length", "s3://b/1,0,3,3,3"), None);
+    // The first row decides, and a later one that is not like it is no sample without a range.
+    let error = read(&format!("{header}\n5,s3://b/1,10,0\n2.5,s3://b/1,10,0\n")).expect_err("half of it");
+    assert_eq!(
+        error.to_string(),
+        "train.csv: row 2 (line 3), column \"length\": \"2.5\" is no integer in 0..=18446744073709551615; give a \
+         number of bytes, or set ranges to Named where samples are whole objects"
+    );
+}
+
+#[test]
+fn columns_that_are_named_are_meant_and_no_others() {
+    let csv = "s3_uri,label,offset,length,from,bytes,size\ns3://b/1,0,1,1,7,2,9\n";
+    assert_eq!(read(csv, &settings()).unwrap().range(0), Some(7..9));
+}
+
+#[test]
 fn an_offset_without_a_length_is_a_mistake_of_the_settings() {
     let settings = CsvSettings { offset_col: Some("from".into()), ..CsvSettings::default() };
     assert_eq!(
