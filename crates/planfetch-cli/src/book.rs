@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 
-use crate::cli::Options;
+use crate::cli::{command, is_flag};
 use crate::config::{ConfigFile, place};
 
 const HEAD: &str = "# The command line
@@ -14,6 +14,8 @@ const HEAD: &str = "# The command line
 Data goes to standard output, as text for people or as one JSON object (`--json`); all else goes to standard error.
 `NO_COLOR` keeps colours out.
 Ctrl-C ends a speed test early: what was measured is printed, and temporary files go.
+
+A flag takes `=true` or `=false`: `--json=false` clears one that the file sets.
 
 The last column says where an option stands in the file that `--config` names; see [Settings](settings.md).
 
@@ -69,7 +71,7 @@ fn write_command(page: &mut String, command: &mut Command, path: &[String]) {
 }
 
 fn write_option(page: &mut String, argument: &Arg, path: &[String]) {
-    let takes_value = argument.get_action().takes_values();
+    let takes_value = !is_flag(argument);
     let value = argument.get_value_names().filter(|_| takes_value).and_then(|names| names.first());
     let value = value.map(|name| format!("<{name}>")).unwrap_or_default();
     let option = match (argument.get_short(), argument.get_long()) {
@@ -82,8 +84,12 @@ fn write_option(page: &mut String, argument: &Arg, path: &[String]) {
         Some((help, default)) => (help.to_owned(), default.trim_end_matches(']').to_owned()),
         None => (help, String::new()),
     };
-    let default: Vec<String> =
-        argument.get_default_values().iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
+    let default: Vec<String> = argument
+        .get_default_values()
+        .iter()
+        .filter(|_| takes_value)
+        .map(|value| format!("`{}`", value.to_string_lossy()))
+        .collect();
     let default = if default.is_empty() { said } else { default.join(", ") };
     let values: Vec<String> = argument
         .get_possible_values()
@@ -109,7 +115,7 @@ fn first_lower(text: &str) -> String {
 #[test]
 fn the_reference_is_that_of_this_command_line() {
     let mut page = HEAD.to_owned();
-    write_command(&mut page, &mut Options::command(), &[]);
+    write_command(&mut page, &mut command(), &[]);
     let path = book("cli.md");
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         std::fs::write(&path, &page).unwrap();
@@ -127,8 +133,7 @@ fn the_file_in_the_book_is_one_that_the_program_takes() {
     let path = folder.path().join("planfetch.toml");
     std::fs::write(&path, example).unwrap();
     let file = ConfigFile::named_in(&["planfetch".into(), "--config".into(), path.into()]).unwrap().unwrap();
-    let command = file.apply(Options::command()).unwrap();
-    let matches = command.try_get_matches_from(["planfetch", "speedtest"]).unwrap();
+    let matches = file.matches(&command(), &["planfetch".into(), "speedtest".into()]).unwrap();
     let (_, speedtest) = matches.subcommand().unwrap();
     assert_eq!(speedtest.get_one::<usize>("batch_size"), Some(&256));
     assert_eq!(file.settings.cache.download_concurrency, 128);
@@ -136,5 +141,5 @@ fn the_file_in_the_book_is_one_that_the_program_takes() {
 
 #[test]
 fn clap_finds_no_fault_with_the_command_line() {
-    Options::command().debug_assert();
+    command().debug_assert();
 }

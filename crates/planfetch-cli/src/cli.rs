@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use planfetch::Settings;
 
 use crate::cache::CacheCommand;
@@ -73,12 +73,38 @@ impl Options {
     pub(crate) fn parse() -> Result<(Self, Settings), Failure> {
         let arguments: Vec<_> = std::env::args_os().collect();
         let file = ConfigFile::named_in(&arguments)?;
-        let command = match &file {
-            Some(file) => file.apply(<Self as clap::CommandFactory>::command())?,
-            None => <Self as clap::CommandFactory>::command(),
+        let matches = match &file {
+            Some(file) => file.matches(&command(), &arguments)?,
+            None => command().try_get_matches_from(arguments)?,
         };
-        let matches = command.try_get_matches_from(arguments)?;
-        let options = <Self as clap::FromArgMatches>::from_arg_matches(&matches)?;
+        let options = Self::from_arg_matches(&matches)?;
         Ok((options, file.map(|file| file.settings).unwrap_or_default()))
     }
+}
+
+/// Returns the command line.
+pub(crate) fn command() -> clap::Command {
+    with_values(Options::command())
+}
+
+/// Has all flags take `=true` or `=false`: what a file sets could not be cleared otherwise.
+fn with_values(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|argument| match argument.get_action() {
+        ArgAction::SetTrue => argument
+            .action(ArgAction::Set)
+            .num_args(0..=1)
+            .require_equals(true)
+            .value_name("true|false")
+            .default_value("false")
+            .default_missing_value("true")
+            .hide_default_value(true)
+            .hide_possible_values(true),
+        _ => argument,
+    });
+    command.mut_subcommands(with_values)
+}
+
+/// Returns whether an option is a flag, which may stand without a value.
+pub(crate) fn is_flag(argument: &Arg) -> bool {
+    argument.is_require_equals_set()
 }

@@ -4,15 +4,22 @@
 //! group Loader is `batches_ahead` in `[loader]`. The tables `[cache]`, `[store]`, `[loader]` and `[image]` are those of
 //! `planfetch::Settings`, and options go by the names of its fields; options that are a command's own stand in
 //! `[command.<name>]`.
+//!
+//! Defaults are no options that were given, so clap does not see that one of them contradicts another option. Hence
+//! [`ConfigFile::matches`] parses twice where it has to: values of the file that contradict what stands on the command
+//! line are left out, and two that contradict each other are an error.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, Command};
+use clap::builder::Resettable;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, Id};
 use planfetch::Settings;
 use toml::{Table, Value};
 
+use crate::cli::is_flag;
 use crate::failure::Failure;
 
 /// The groups that are tables, by their headings in the help.
@@ -84,10 +91,67 @@ impl ConfigFile {
         Ok(Self { path: path.to_owned(), table, settings })
     }
 
-    /// Returns the command line with the values of the file as defaults.
-    pub(crate) fn apply(&self, command: Command) -> Result<Command, Failure> {
+    /// Parses a command line with the values of the file as defaults.
+    pub(crate) fn matches(&self, command: &Command, arguments: &[OsString]) -> Result<ArgMatches, Failure> {
+        let matches = self.apply(command.clone(), &BTreeSet::new())?.try_get_matches_from(arguments)?;
+        let overruled = self.overruled(command, &matches)?;
+        if overruled.is_empty() {
+            return Ok(matches);
+        }
+        Ok(self.apply(command.clone(), &overruled)?.try_get_matches_from(arguments)?)
+    }
+
+    /// Returns the places in the file of options that contradict one on the command line.
+    fn overruled(&self, command: &Command, matches: &ArgMatches) -> Result<BTreeSet<Vec<String>>, Failure> {
+        let (mut command, mut matches, mut path) = (command, matches, Vec::new());
+        while let Some((name, below)) = matches.subcommand() {
+            let Some(subcommand) = command.find_subcommand(name) else { break };
+            (command, matches) = (subcommand, below);
+            path.push(name.to_owned());
+        }
+        let given: Vec<Given<'_>> = command
+            .get_arguments()
+            .filter_map(|argument| self.given(argument, place(argument, &path)?, matches))
+            .collect();
+        let mut overruled = BTreeSet::new();
+        let mut undecided = Vec::new();
+        for (a, b) in given.iter().enumerate().flat_map(|(i, a)| given[i + 1..].iter().map(move |b| (a, b))) {
+            let contradicts = |a: &Given<'_>, b: &Given<'_>| {
+                let conflicts = command.get_arg_conflicts_with(a.argument);
+                conflicts.iter().any(|argument| argument.get_id() == b.argument.get_id())
+            };
+            if !contradicts(a, b) && !contradicts(b, a) {
+                continue;
+            }
+            match (a.on_command_line, b.on_command_line) {
+                (true, true) => {}
+                (true, false) => drop(overruled.insert(b.place.clone())),
+                (false, true) => drop(overruled.insert(a.place.clone())),
+                (false, false) => undecided.push((a, b)),
+            }
+        }
+        match undecided.iter().find(|(a, b)| !overruled.contains(&a.place) && !overruled.contains(&b.place)) {
+            Some((a, b)) => Err(self.wrong(&a.place, &format!("can't go with {}", b.place.join(".")))),
+            None => Ok(overruled),
+        }
+    }
+
+    /// Returns an option that was given, here or there. A flag that is false asks for nothing, and contradicts nothing.
+    fn given<'a>(&self, argument: &'a Arg, place: Vec<String>, matches: &ArgMatches) -> Option<Given<'a>> {
+        let id = argument.get_id().as_str();
+        let on_command_line = matches.value_source(id) == Some(ValueSource::CommandLine);
+        let is_false = is_flag(argument) && !matches.get_flag(id);
+        (!is_false && (on_command_line || self.find(&place).is_some())).then_some(Given {
+            argument,
+            place,
+            on_command_line,
+        })
+    }
+
+    /// Returns the command line with the values of the file as defaults, but for those in some places.
+    pub(crate) fn apply(&self, command: Command, without: &BTreeSet<Vec<String>>) -> Result<Command, Failure> {
         let mut places = BTreeSet::new();
-        let command = self.apply_to(command, &mut Vec::new(), &mut places)?;
+        let command = self.apply_to(command, &mut Vec::new(), &mut places, without)?;
         self.check_names(&self.table, &mut Vec::new(), &places)?;
         Ok(command)
     }
@@ -97,11 +161,12 @@ impl ConfigFile {
         mut command: Command,
         path: &mut Vec<String>,
         places: &mut BTreeSet<Vec<String>>,
+        without: &BTreeSet<Vec<String>>,
     ) -> Result<Command, Failure> {
         let arguments: Vec<Arg> = command.get_arguments().cloned().collect();
         for argument in &arguments {
             let Some(place) = place(argument, path) else { continue };
-            if let Some(value) = self.find(&place) {
+            if let Some(value) = self.find(&place).filter(|_| !without.contains(&place)) {
                 let values = texts(value).ok_or_else(|| self.wrong(&place, "is no value that an option has"))?;
                 self.check_value(argument, &place, &values)?;
                 command = command
@@ -115,7 +180,7 @@ impl ConfigFile {
             let mut failure = None;
             command = command.mut_subcommand(&name, |subcommand| {
                 let before = subcommand.clone();
-                self.apply_to(subcommand, path, places).unwrap_or_else(|error| {
+                self.apply_to(subcommand, path, places, without).unwrap_or_else(|error| {
                     failure = Some(error);
                     before
                 })
@@ -140,13 +205,13 @@ impl ConfigFile {
     /// Has clap say what is wrong with a value, which it would not do of a default before it is used.
     fn check_value(&self, argument: &Arg, place: &[String], values: &[String]) -> Result<(), Failure> {
         let flags: Vec<String> = match argument.get_long() {
-            Some(_) if !argument.get_action().takes_values() => return self.check_flag(place, values),
+            Some(_) if is_flag(argument) => return self.check_flag(place, values),
             Some(long) => values.iter().map(|value| format!("--{long}={value}")).collect(),
             None => values.to_vec(),
         };
         // Alone, since an option that it contradicts may be another command's.
         let mut alone = argument.clone().required(false);
-        alone = alone.global(false);
+        alone = alone.global(false).conflicts_with(Resettable::<Id>::Reset);
         let probe = Command::new("planfetch").no_binary_name(true).disable_help_flag(true).arg(alone);
         match probe.try_get_matches_from(flags) {
             Err(error) if error.kind() == clap::error::ErrorKind::ValueValidation => {
@@ -214,6 +279,13 @@ impl ConfigFile {
     }
 }
 
+/// An option that was given, on the command line or in the file.
+struct Given<'a> {
+    argument: &'a Arg,
+    place: Vec<String>,
+    on_command_line: bool,
+}
+
 /// Returns where an option stands in the file, or `None` where it can't.
 pub(crate) fn place(argument: &Arg, command: &[String]) -> Option<Vec<String>> {
     let id = argument.get_id().as_str();
@@ -252,5 +324,42 @@ fn texts(value: &Value) -> Option<Vec<String>> {
             size.or_else(|| ratio.map(|ratio| format!("free:{}%", ratio * 100.0))).map(|text| vec![text])
         }
         value => text(value).map(|text| vec![text]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::command;
+
+    #[test]
+    fn a_flag_of_all_commands_is_cleared_before_and_after_the_name_of_one() {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = tmp.path().join("planfetch.toml");
+        let is_verbose = |text: &str, line: &str| {
+            std::fs::write(&path, text).unwrap();
+            let file = ConfigFile::read(&path).unwrap();
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            file.matches(&command(), &arguments).unwrap().get_flag("verbose")
+        };
+        let (set, cleared) = ("[command]\nverbose = true\n", "[command]\nverbose = false\n");
+        assert!(is_verbose(set, "planfetch man"));
+        assert!(!is_verbose(cleared, "planfetch man"));
+        for line in ["planfetch man -v=false", "planfetch -v=false man", "planfetch man --verbose=false"] {
+            assert!(!is_verbose(set, line), "{line}");
+        }
+        for line in ["planfetch man -v", "planfetch -v man", "planfetch man --verbose", "planfetch -v=true man"] {
+            assert!(is_verbose(cleared, line), "{line}");
+        }
+    }
+
+    #[test]
+    fn values_of_options_that_contradict_others_are_checked_too() {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = tmp.path().join("planfetch.toml");
+        for text in ["[plan]\nsaved = \"a.plan\"\n", "[command.index]\nout = \"a.csv\"\n"] {
+            std::fs::write(&path, text).unwrap();
+            ConfigFile::read(&path).unwrap().apply(command(), &BTreeSet::new()).unwrap();
+        }
     }
 }

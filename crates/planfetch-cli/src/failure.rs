@@ -134,9 +134,16 @@ fn hint(error: &(dyn Error + 'static)) -> Option<String> {
         let option = match *role {
             "URI" => "--s3-uri-col",
             "label" => "--class-col",
+            "offset" => "--offset-col",
+            "length" => "--length-col",
             _ => "--size-col",
         };
         return Some(format!("{option} NAME says which column holds the {role}s"));
+    }
+    if let Some(IndexError::Value { problem, .. }) = index
+        && let Some((_, hint)) = VALUES.iter().find(|(part, _)| problem.contains(part))
+    {
+        return Some((*hint).into());
     }
     if let Some(IndexError::Read { source, .. }) = index
         && source.kind() == std::io::ErrorKind::NotFound
@@ -155,6 +162,14 @@ fn hint(error: &(dyn Error + 'static)) -> Option<String> {
     }
     cache.and_then(cache_hint)
 }
+
+/// What an index advises a program to set, and the options that set it.
+const VALUES: [(&str, &str); 4] = [
+    ("set the prefix to", "--prefix s3:// lets rows of several buckets through"),
+    ("does not begin with the prefix", "--prefix says what all URIs begin with"),
+    ("set the kind of label to Name", "--label-kind name takes labels for names of classes"),
+    ("set ranges to Named", "--ranges none takes samples for whole objects"),
+];
 
 const NAME_AN_INDEX: &str = "name an index or a folder of <class>/<file>; planfetch example digits writes one to try";
 const CHECK: &str = "planfetch index --check finds all objects that can't be loaded";

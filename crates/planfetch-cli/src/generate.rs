@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::cli::Options;
+use crate::cli;
 use crate::failure::Failure;
 use crate::output::{note, print};
 
@@ -26,13 +26,13 @@ pub(crate) fn man(options: &ManOptions) -> Result<(), Failure> {
     match &options.out {
         Some(dir) => {
             std::fs::create_dir_all(dir)?;
-            clap_mangen::generate_to(Options::command(), dir)?;
+            clap_mangen::generate_to(cli::command(), dir)?;
             note(format_args!("the pages are in {}", dir.display()));
             Ok(())
         }
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Options::command()).render(&mut page)?;
+            clap_mangen::Man::new(cli::command()).render(&mut page)?;
             print(String::from_utf8_lossy(&page))
         }
     }
@@ -40,6 +40,6 @@ pub(crate) fn man(options: &ManOptions) -> Result<(), Failure> {
 
 pub(crate) fn completions(options: &CompletionsOptions) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Options::command(), "planfetch", &mut script);
+    clap_complete::generate(options.shell, &mut cli::command(), "planfetch", &mut script);
     print(String::from_utf8_lossy(&script))
 }

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::index::describe::Prices;
 use crate::options::{CacheOptions, SourceOptions, StoreOptions, WindowOptions, is_table};
 use crate::output::{OutputOptions, note};
+use crate::replace::replace;
 use crate::units::{bytes, count};
 
 #[derive(Args, Debug)]
@@ -60,25 +61,35 @@ pub(crate) fn run(options: &IndexOptions, context: &Context) -> Result<(), Failu
     }
     let stores = options.store.settings(context);
     let open = options.cache.open(&stores, context)?;
-    let index = options.source.load(&open.cache, &stores)?;
+    let selected = options.source.load_selected(&open.cache, &stores)?;
     if options.describe {
-        return options.output.print(&describe::Page::new(&index, &options.prices));
+        return options.output.print(&describe::Page::new(&selected.index, &options.prices));
     }
     if options.check {
-        return check::run(options, index, open.cache, context);
+        return check::run(options, &selected, open.cache, context);
     }
-    write(&index, options)
+    write(&selected.index, options, context)
 }
 
 /// Writes the index to where the options say.
-fn write(index: &SampleIndex, options: &IndexOptions) -> Result<(), Failure> {
+fn write(index: &SampleIndex, options: &IndexOptions, context: &Context) -> Result<(), Failure> {
     match &options.out {
         None => index.write_csv(std::io::stdout().lock())?,
-        Some(out) => match Form::of(out)? {
-            Form::Csv => index.save_csv(out)?,
-            Form::Parquet => index.save_parquet(out)?,
-            Form::Saved => index.save(out)?,
-        },
+        Some(out) => {
+            let form = Form::of(out)?;
+            replace(out, &context.interrupt, |temporary| {
+                let written = match form {
+                    Form::Csv => index.save_csv(temporary),
+                    Form::Parquet => index.save_parquet(temporary),
+                    Form::Saved => index.save(temporary),
+                };
+                // The name that was asked for, and not that of a file which is gone.
+                Ok(written.map_err(|error| match error {
+                    IndexError::Write { source, .. } => IndexError::Write { file: out.display().to_string(), source },
+                    other => other,
+                })?)
+            })?;
+        }
     }
     let (rows, classes) = (count(index.len()), index.class_counts().len());
     let size = index.sizes().map(|sizes| format!(", {}", bytes(sizes.iter().map(|size| *size as f64).sum())));

@@ -45,10 +45,15 @@ impl Interrupt {
         {
             return;
         }
+        self.remove_folders();
+        std::process::exit(INTERRUPTED.into());
+    }
+
+    /// Deletes all temporary folders, whatever is being done in them.
+    pub(crate) fn remove_folders(&self) {
         for folder in std::mem::take(&mut *self.0.folders.lock().unwrap_or_else(PoisonError::into_inner)) {
             remove(&folder);
         }
-        std::process::exit(INTERRUPTED.into());
     }
 }
 
@@ -61,8 +66,22 @@ pub(crate) struct TempFolder {
 
 impl TempFolder {
     pub(crate) fn new(interrupt: &Interrupt) -> std::io::Result<Self> {
-        let path = tempfile::Builder::new().prefix("planfetch-").tempdir()?.keep();
-        interrupt.0.folders.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+        Self::make(interrupt, || tempfile::Builder::new().prefix("planfetch-").tempdir())
+    }
+
+    /// Makes one beside a file, whose name its own begins with.
+    pub(crate) fn beside(file: &Path, interrupt: &Interrupt) -> std::io::Result<Self> {
+        let mut prefix = file.file_name().ok_or(std::io::ErrorKind::InvalidFilename)?.to_owned();
+        prefix.push(".tmp-");
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Self::make(interrupt, || tempfile::Builder::new().prefix(&prefix).tempdir_in(folder))
+    }
+
+    /// Has a folder made and noted at once: a signal between the two would leave it behind.
+    fn make(interrupt: &Interrupt, make: impl FnOnce() -> std::io::Result<tempfile::TempDir>) -> std::io::Result<Self> {
+        let mut folders = interrupt.0.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = make()?.keep();
+        folders.push(path.clone());
         Ok(Self { path, interrupt: interrupt.clone() })
     }
 

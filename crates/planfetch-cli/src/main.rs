@@ -17,7 +17,8 @@
 //!
 //! A module for each command, with its options, which are made of the groups in `options`; what they share beyond that
 //! is in `context` (settings, temporary folders), `failure` (all errors, and the exit codes), `interrupt` (Ctrl-C),
-//! `output` (what is printed), `names` (what settings are called as options) and `units`.
+//! `replace` (files that are whole or not there), `output` (what is printed), `names` (what settings are called as
+//! options) and `units`.
 
 #[cfg(test)]
 mod book;
@@ -35,6 +36,7 @@ mod options;
 mod output;
 mod plan;
 mod preview;
+mod replace;
 mod speedtest;
 mod units;
 

@@ -10,7 +10,7 @@ mod window;
 pub(crate) use cache::{CacheOptions, OpenCache};
 pub(crate) use images::ImageOptions;
 pub(crate) use plan::{PlanOptions, Strategy};
-pub(crate) use source::{SourceOptions, is_table};
+pub(crate) use source::{Selected, SourceOptions, is_table};
 pub(crate) use store::StoreOptions;
 pub(crate) use window::WindowOptions;
 

@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::index::progress::{List, Problem, Progress};
+use crate::index::progress::{Check, Digest, List, Problem, Progress};
 use crate::index::{Decode, IndexOptions};
+use crate::options::Selected;
 use crate::output::{note, progress_bar};
 use crate::units::count;
 
@@ -20,11 +21,12 @@ const BATCH: usize = 64;
 /// Loads every object of the index by a loader that leaves out what fails.
 pub(crate) fn run(
     options: &IndexOptions,
-    index: SampleIndex,
+    selected: &Selected,
     cache: DiskCache,
     context: &Context,
 ) -> Result<(), Failure> {
-    let mut list = List::open(options.out.as_deref(), &options.source.index, index.len())?;
+    let index = &selected.index;
+    let mut list = List::open(options.out.as_deref(), this_check(options, index, context)?)?;
     let done_before = list.progress.checked;
     if 0 < done_before {
         note(format_args!("going on after {} of {} objects", count(done_before), count(index.len())));
@@ -40,6 +42,9 @@ pub(crate) fn run(
         num_epochs: Some(1),
         on_error: OnError::Skip,
         batches_back: 0,
+        // What was checked is the beginning of the index, and an object that takes long is no flaw.
+        in_order: true,
+        timeout: None,
         ..options.window.settings(context)
     };
     let decode = match options.decode {
@@ -55,7 +60,7 @@ pub(crate) fn run(
     bar.set_position(done_before);
     for batch in &mut loader {
         let batch = batch?;
-        for problem in problems(&batch, &rest, done_before) {
+        for problem in problems(&batch, &rest, |id| selected.row_in_index(done_before + id.0)) {
             list.push(&problem.as_row())?;
         }
         list.progress.checked += (batch.ids().len() + batch.failed().len()) as u64;
@@ -66,6 +71,31 @@ pub(crate) fn run(
     }
     bar.finish_and_clear();
     conclude(options, list.finish()?)
+}
+
+/// Says which check this is: what is looked at, and how.
+fn this_check(options: &IndexOptions, index: &SampleIndex, context: &Context) -> Result<Check, Failure> {
+    let how = match options.decode {
+        Decode::None => "--decode none",
+        Decode::Image => "--decode image",
+    };
+    let mut digest = Digest::new();
+    index.for_each(|row| {
+        digest.add(row.uri.as_bytes());
+        let range = row.range.unwrap_or(0..u64::MAX);
+        for number in [u64::from(row.label), range.start, range.end] {
+            digest.add(&number.to_le_bytes());
+        }
+    });
+    if options.decode == Decode::Image {
+        digest.add(&serde_json::to_vec(&context.settings.image.decode)?);
+    }
+    Ok(Check {
+        index: options.source.index.clone(),
+        rows: index.len(),
+        options: format!("{} {how}", options.source.selection()).trim_start().to_owned(),
+        digest: digest.to_string(),
+    })
 }
 
 /// Says what was found.
@@ -156,9 +186,9 @@ impl Row {
 }
 
 /// Returns what is wrong with the objects of a batch, in the order of the index.
-fn problems(batch: &Batch<Vec<(Found, i64)>>, index: &SampleIndex, before: u64) -> Vec<Row> {
+fn problems(batch: &Batch<Vec<(Found, i64)>>, index: &SampleIndex, row_in_index: impl Fn(SampleId) -> u64) -> Vec<Row> {
     let row = |id: SampleId, problem, detail: String| Row {
-        row: before + id.0,
+        row: row_in_index(id),
         uri: index.uri(id.index()).unwrap_or_default(),
         label: index.label(id.index()).unwrap_or_default(),
         problem,

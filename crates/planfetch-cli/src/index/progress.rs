@@ -1,5 +1,6 @@
 //! How far a check has come, in a file beside its list, so that the next run goes on from there.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -8,11 +9,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
+/// Which check it is: a run goes on with its own only.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Check {
+    pub(crate) index: String,
+    pub(crate) rows: u64,
+    /// Those that choose rows, and say what is done with each.
+    pub(crate) options: String,
+    /// Of the rows, and of what else decides on what is found.
+    pub(crate) digest: String,
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} with {} rows ({})", self.index, self.rows, self.options)
+    }
+}
+
+/// A digest that tells what changed from what did not, by FNV-1a in 64 bits; nobody tries to mislead it.
+#[derive(Debug)]
+pub(crate) struct Digest(u64);
+
+impl Digest {
+    pub(crate) fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    /// Adds bytes, and how many there are.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        // OK because a length fits in 64 bits.
+        for &byte in bytes.iter().chain(&(bytes.len() as u64).to_le_bytes()) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// What a check has done.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Progress {
-    index: String,
-    rows: u64,
+    check: Check,
     pub(crate) checked: u64,
     pub(crate) missing: u64,
     pub(crate) empty: u64,
@@ -72,36 +113,36 @@ pub(crate) struct Problem<'a> {
 }
 
 impl List {
-    /// Begins a list of `rows` rows of `index`, or goes on with the one that was begun at `path`.
-    pub(crate) fn open(path: Option<&Path>, index: &str, rows: u64) -> Result<Self, Failure> {
-        let new = Progress { index: index.to_owned(), rows, ..Progress::default() };
+    /// Begins the list of a check, or goes on with the one that was begun at `path`.
+    pub(crate) fn open(path: Option<&Path>, check: Check) -> Result<Self, Failure> {
+        let new = Progress { check, ..Progress::default() };
         let Some(path) = path else {
             let mut list = Self { csv: writer(To::Stdout, 0), path: None, progress: new };
             list.begin()?;
             return Ok(list);
         };
-        let unwritable = |error: std::io::Error| format!("can't write {}: {error}", path.display());
         let progress = match fs::read(beside(path)) {
             Ok(json) => serde_json::from_slice::<Progress>(&json).unwrap_or_else(|_| new.clone()),
             Err(_) => new.clone(),
         };
-        if (&progress.index, progress.rows) != (&new.index, new.rows) {
+        if progress.check != new.check {
+            let (beside, before, now) = (beside(path), progress.check.to_string(), new.check.to_string());
+            let difference = if before == now {
+                "of which the rows, or the settings of images, are no longer the same".to_owned()
+            } else {
+                format!("and this is one of {now}")
+            };
             return Err(Failure::usage(
-                format!(
-                    "{} is of a check of {} with {} rows, and this is one of {index} with {rows}",
-                    beside(path).display(),
-                    progress.index,
-                    progress.rows
-                ),
+                format!("{} is of a check of {before}, {difference}", beside.display()),
                 "delete it to begin anew, or name another file by --out",
             ));
         }
         let mut options = OpenOptions::new();
         options.create(true).truncate(progress.checked == 0).write(true);
-        let mut file = options.open(path).map_err(unwritable)?;
+        let mut file = options.open(path).map_err(|error| unwritable(path, &error))?;
         // What was written after the progress was saved is written again.
-        file.set_len(progress.list_bytes).map_err(unwritable)?;
-        std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0))?;
+        file.set_len(progress.list_bytes).map_err(|error| unwritable(path, &error))?;
+        std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(|error| unwritable(path, &error))?;
         let mut list = Self {
             csv: writer(To::File(BufWriter::new(file)), progress.list_bytes),
             path: Some(path.to_owned()),
@@ -130,25 +171,37 @@ impl List {
 
     /// Saves how far the check has come, where it can go on.
     pub(crate) fn save(&mut self) -> Result<(), Failure> {
-        self.csv.flush()?;
+        self.flush()?;
         let Some(path) = &self.path else { return Ok(()) };
         self.progress.list_bytes = self.csv.get_ref().written;
         let (beside, unfinished) = (beside(path), beside(path).with_extension("unfinished"));
-        fs::write(&unfinished, serde_json::to_vec(&self.progress)?)?;
-        Ok(fs::rename(unfinished, beside)?)
+        let written = fs::write(&unfinished, serde_json::to_vec(&self.progress)?);
+        let written = written.and_then(|()| fs::rename(unfinished, &beside));
+        Ok(written.map_err(|error| unwritable(&beside, &error))?)
     }
 
     /// Ends the list: nothing is left to go on with.
     pub(crate) fn finish(mut self) -> Result<Progress, Failure> {
-        self.csv.flush()?;
+        self.flush()?;
         if let Some(path) = &self.path
             && let Err(error) = fs::remove_file(beside(path))
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            return Err(error.into());
+            return Err(unwritable(&beside(path), &error).into());
         }
         Ok(self.progress)
     }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        match (self.csv.flush(), &self.path) {
+            (Err(error), Some(path)) => Err(unwritable(path, &error).into()),
+            (flushed, _) => Ok(flushed?),
+        }
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> String {
+    format!("can't write {}: {error}", path.display())
 }
 
 fn writer(to: To, written: u64) -> csv::Writer<Target> {

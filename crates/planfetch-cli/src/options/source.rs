@@ -1,8 +1,9 @@
 //! Where the samples come from, and which of them are used.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use planfetch::index::RangeColumns;
 use planfetch::prelude::*;
 
 use crate::failure::Failure;
@@ -20,15 +21,30 @@ pub(crate) struct SourceOptions {
     /// s3://bucket/train.csv and s3://bucket/train/
     #[arg(value_name = "INDEX", help_heading = "Data")]
     pub(crate) index: String,
-    /// The column with the URIs of the objects; a path in it is relative to the index
+    /// The column with the URIs of the objects; a path in it, such as ./cat/1.jpg or ../1.jpg, is relative to the index
     #[arg(long, value_name = "NAME", default_value = "s3_uri")]
     s3_uri_col: String,
     /// The column with the labels
     #[arg(long, value_name = "NAME", default_value = "label")]
     class_col: String,
+    /// What labels are
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Labels::Auto)]
+    label_kind: Labels,
     /// The column with the sizes of the objects in bytes [default: none]
     #[arg(long, value_name = "NAME")]
     size_col: Option<String>,
+    /// The column that says at which byte of its object a sample begins [default: as --ranges says]
+    #[arg(long, value_name = "NAME")]
+    offset_col: Option<String>,
+    /// The column that says how many bytes of its object a sample takes [default: as --ranges says]
+    #[arg(long, value_name = "NAME")]
+    length_col: Option<String>,
+    /// Where the byte ranges of samples are found, if --offset-col and --length-col are not given
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Ranges::Auto)]
+    ranges: Ranges,
+    /// What all URIs begin with; s3:// lets rows of several buckets through [default: the bucket of the first row]
+    #[arg(long, value_name = "URI")]
+    prefix: Option<String>,
     #[command(flatten)]
     folder: FolderOptions,
     /// Use only this many rows of the index [default: all]
@@ -40,6 +56,50 @@ pub(crate) struct SourceOptions {
     /// Use this share of the rows that are left, chosen at random, the same in every run [default: 1]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     sample_frac: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Labels {
+    /// Integers where that of the first row is one, names otherwise
+    Auto,
+    /// Integers, taken as they are
+    Integer,
+    /// Names of classes, which are numbered in their order
+    Name,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Ranges {
+    /// In columns called offset and length, where the first row holds a number of bytes in both
+    Auto,
+    /// Nowhere: a sample is a whole object
+    None,
+}
+
+/// The rows of an index that the options leave.
+#[derive(Clone, Debug)]
+pub(crate) struct Selected {
+    pub(crate) index: SampleIndex,
+    rows: Rows,
+}
+
+/// Where selected rows stand in the whole index.
+#[derive(Clone, Debug)]
+enum Rows {
+    /// One after another, from this one on.
+    From(usize),
+    Chosen(Vec<usize>),
+}
+
+impl Selected {
+    /// Returns where the row `row` of the selection stands in the whole index, or `row` itself where there is none.
+    pub(crate) fn row_in_index(&self, row: u64) -> u64 {
+        match &self.rows {
+            // OK because an index fits in 64 bits, here and below.
+            Rows::From(first) => *first as u64 + row,
+            Rows::Chosen(rows) => usize::try_from(row).ok().and_then(|at| rows.get(at)).map_or(row, |&row| row as u64),
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -81,15 +141,32 @@ impl FolderOptions {
 impl SourceOptions {
     /// Reads the index, or lists the folder, and returns the rows that the options leave.
     pub(crate) fn load(&self, cache: &DiskCache, stores: &StoreSettings) -> Result<SampleIndex, Failure> {
+        Ok(self.load_selected(cache, stores)?.index)
+    }
+
+    /// As [`load`](Self::load), with where the rows stand in the whole.
+    pub(crate) fn load_selected(&self, cache: &DiskCache, stores: &StoreSettings) -> Result<Selected, Failure> {
+        self.check_ranges()?;
         let index = if is_table(&self.index) {
             let name = self.index.trim_end_matches(".gz").trim_end_matches(".zst");
             let settings = CsvSettings {
                 uri_col: self.s3_uri_col.clone(),
                 label_col: self.class_col.clone(),
+                label_kind: match self.label_kind {
+                    Labels::Auto => LabelKind::Auto,
+                    Labels::Integer => LabelKind::Integer,
+                    Labels::Name => LabelKind::Name,
+                },
                 size_col: self.size_col.clone(),
+                offset_col: self.offset_col.clone(),
+                length_col: self.length_col.clone(),
+                ranges: match self.ranges {
+                    Ranges::Auto => RangeColumns::Auto,
+                    Ranges::None => RangeColumns::Named,
+                },
+                prefix: self.prefix.clone(),
                 base: base(&self.index),
                 delimiter: if name.ends_with(".tsv") || name.ends_with(".tab") { b'\t' } else { b',' },
-                ..CsvSettings::default()
             };
             load_index(&self.index, &settings, cache)?
         } else {
@@ -98,9 +175,30 @@ impl SourceOptions {
         self.select(index)
     }
 
-    fn select(&self, index: SampleIndex) -> Result<SampleIndex, Failure> {
+    /// Returns the options that select rows, as they stand on a command line.
+    pub(crate) fn selection(&self) -> String {
+        let offset = (0 < self.offset).then(|| format!("--offset {}", self.offset));
+        let limit = self.limit.map(|limit| format!("--limit {limit}"));
+        let share = self.sample_frac.map(|share| format!("--sample-frac {share}"));
+        [offset, limit, share].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Says what is missing where half of a range is named.
+    fn check_ranges(&self) -> Result<(), Failure> {
+        let (given, missing) = match (&self.offset_col, &self.length_col) {
+            (Some(_), None) => ("--offset-col", "--length-col"),
+            (None, Some(_)) => ("--length-col", "--offset-col"),
+            _ => return Ok(()),
+        };
+        Err(Failure::usage(
+            format!("{given} is given without {missing}, and a byte range needs both"),
+            format!("name the other column by {missing}, or give neither"),
+        ))
+    }
+
+    fn select(&self, index: SampleIndex) -> Result<Selected, Failure> {
         if self.offset == 0 && self.limit.is_none() && self.sample_frac.is_none() {
-            return Ok(index);
+            return Ok(Selected { index, rows: Rows::From(0) });
         }
         let all = usize::try_from(index.len()).map_err(|error| error.to_string())?;
         let end = self.limit.map_or(all, |limit| self.offset.saturating_add(limit)).min(all);
@@ -112,14 +210,16 @@ impl SourceOptions {
             ));
         }
         let rows = self.offset..end;
-        let Some(share) = self.sample_frac else { return Ok(index.select(rows)) };
+        let Some(share) = self.sample_frac else {
+            return Ok(Selected { index: index.select(rows), rows: Rows::From(self.offset) });
+        };
         // OK because the share is at most 1.
         let n = ((rows.len() as f64 * share).round() as usize).max(1);
         let shuffled = ShuffleOncePerEpochPlanProvider::new(rows.len() as u64, 1, SAMPLE_SEED)?.plan(0)?;
         let chosen = shuffled.range_flat(0, n).ok_or_else(|| "a part of the rows is no more than all".to_owned())?;
         let mut chosen: Vec<usize> = chosen.into_iter().map(|id| rows.start + id.index()).collect();
         chosen.sort_unstable();
-        Ok(index.select(chosen))
+        Ok(Selected { index: index.select(chosen.iter().copied()), rows: Rows::Chosen(chosen) })
     }
 }
 
@@ -129,7 +229,11 @@ fn base(location: &str) -> Option<String> {
         return location.rfind('/').map(|at| location[..=at].to_owned());
     }
     let path = std::path::absolute(location).ok()?;
-    let folder = path.parent()?.to_str()?;
+    let folder = path.parent()?;
+    // Only the file system knows where `..` leads behind a link.
+    let has_dots = folder.components().any(|part| part == Component::ParentDir);
+    let folder = if has_dots { std::fs::canonicalize(folder).ok()? } else { folder.to_owned() };
+    let folder = folder.to_str()?;
     Some(if folder.ends_with('/') { format!("file://{folder}") } else { format!("file://{folder}/") })
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct DigestOptions {
     #[command(flatten)]
     planned: Planned,
     /// The epoch, from 0
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Digest")]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Digest", conflicts_with = "saved")]
     epoch: u64,
     /// Digests of the parts of so many ranks too [default: as --world says]
     #[arg(long, value_name = "N", help_heading = "Digest", conflicts_with = "world")]

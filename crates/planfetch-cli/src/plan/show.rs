@@ -1,8 +1,6 @@
 //! `planfetch plan show`.
 
 use std::fmt;
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,6 +10,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::note;
 use crate::plan::Planned;
+use crate::replace::{replace, write_whole};
 use crate::units::count;
 
 #[derive(Args, Debug)]
@@ -19,7 +18,7 @@ pub(crate) struct ShowOptions {
     #[command(flatten)]
     planned: Planned,
     /// The epoch, from 0
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Batches")]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Batches", conflicts_with = "saved")]
     epoch: u64,
     /// The first step that is shown, from 0
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Batches")]
@@ -94,8 +93,10 @@ pub(crate) fn run(options: &ShowOptions, context: &Context) -> Result<(), Failur
     };
     options.planned.output.print(&shown)?;
     if let Some(path) = &options.save {
-        let written = File::create(path).and_then(|file| plan.save(&mut BufWriter::new(file)));
-        written.map_err(|error| format!("can't write the plan {}: {error}", path.display()))?;
+        replace(path, &context.interrupt, |temporary| {
+            let written = write_whole(temporary, |file| plan.save(file));
+            Ok(written.map_err(|error| format!("can't write the plan {}: {error}", path.display()))?)
+        })?;
         note(format_args!("the plan of epoch {} is saved in {}", options.epoch, path.display()));
     }
     Ok(())

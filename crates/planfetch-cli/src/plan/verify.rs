@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use planfetch::prelude::*;
 use serde::Serialize;
 
@@ -25,12 +25,38 @@ pub(crate) struct VerifyOptions {
         value_name = "N",
         default_value_t = 1,
         help_heading = "Check",
+        conflicts_with = "saved",
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     epochs: u64,
+    /// How often samples must come [default: as often as --strategy has them, and any for a saved plan]
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Check")]
+    expect: Option<Expect>,
     /// The digest that epoch 0 must have, as plan digest prints it [default: any]
     #[arg(long, value_name = "HEX", help_heading = "Check")]
     expect_digest: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Expect {
+    /// Every sample once
+    Once,
+    /// All classes equally often
+    Balanced,
+    /// Any number of times: they are counted, and that is all
+    Any,
+}
+
+impl VerifyOptions {
+    /// Returns what an epoch must be. How a saved plan was made is not in it, and balanced or weighted plans repeat
+    /// samples and leave others out.
+    fn expected(&self) -> Expect {
+        self.expect.unwrap_or(match (&self.planned.saved, self.planned.plan.strategy) {
+            (Some(_), _) => Expect::Any,
+            (None, Strategy::Balanced) => Expect::Balanced,
+            (None, Strategy::Shuffle | Strategy::Sequential | Strategy::Stratified) => Expect::Once,
+        })
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -74,12 +100,10 @@ struct Ranks {
 pub(crate) fn run(options: &VerifyOptions, context: &Context) -> Result<(), Failure> {
     let order = options.planned.order(context)?;
     let (world, policy) = options.planned.plan.world()?;
-    let is_balanced = options.planned.saved.is_none() && options.planned.plan.strategy == Strategy::Balanced;
-    let epochs = if options.planned.saved.is_some() { 1 } else { options.epochs };
     let mut verified = Verified { epochs: Vec::new(), problems: Vec::new() };
-    for epoch in 0..epochs {
+    for epoch in 0..options.epochs {
         let plan = order.plan(epoch)?;
-        let (found, problems) = check(&order, &plan, epoch, is_balanced);
+        let (found, problems) = check(&order, &plan, epoch, options.expected());
         verified.problems.extend(problems);
         let ranks = (1 < world.world_size).then(|| ranks(&plan, world.world_size, policy)).transpose()?;
         verified.problems.extend(ranks.iter().flat_map(|(_, problems)| problems.clone()));
@@ -98,7 +122,7 @@ pub(crate) fn run(options: &VerifyOptions, context: &Context) -> Result<(), Fail
 }
 
 /// Counts how often each sample and each class comes.
-fn check(order: &Order, plan: &PlanView, epoch: u64, is_balanced: bool) -> (Epoch, Vec<String>) {
+fn check(order: &Order, plan: &PlanView, epoch: u64, expect: Expect) -> (Epoch, Vec<String>) {
     // OK because the index is in memory, and so its length fits.
     let mut times = vec![0_u32; order.index.len() as usize];
     let (labels, mut problems) = (order.index.labels(), Vec::new());
@@ -120,14 +144,18 @@ fn check(order: &Order, plan: &PlanView, epoch: u64, is_balanced: bool) -> (Epoc
             in_plan: in_plan.get(&label).copied().unwrap_or(0),
         })
         .collect();
-    if is_balanced {
-        let mut counts = classes.iter().filter(|class| 0 < class.in_index).map(|class| class.in_plan);
-        let first = counts.next();
-        if !counts.all(|n| Some(n) == first) {
-            problems.push(format!("epoch {epoch}: classes don't come equally often"));
+    match expect {
+        Expect::Balanced => {
+            let mut counts = classes.iter().filter(|class| 0 < class.in_index).map(|class| class.in_plan);
+            let first = counts.next();
+            if !counts.all(|n| Some(n) == first) {
+                problems.push(format!("epoch {epoch}: classes don't come equally often"));
+            }
         }
-    } else if 0 < missing + repeated {
-        problems.push(format!("epoch {epoch}: {missing} samples are missing, and {repeated} come more than once"));
+        Expect::Once if 0 < missing + repeated => {
+            problems.push(format!("epoch {epoch}: {missing} samples are missing, and {repeated} come more than once"));
+        }
+        Expect::Once | Expect::Any => {}
     }
     let digest = plan.digest().to_string();
     let (steps, slots) = (plan.num_batches(), plan.num_ids() as u64);

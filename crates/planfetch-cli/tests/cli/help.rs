@@ -89,6 +89,22 @@ fn mistakes_come_with_a_hint() {
 }
 
 #[test]
+fn every_flag_takes_a_value_too() {
+    let tmp = tempfile::tempdir().unwrap();
+    for name in COMMANDS {
+        let help = local(&format!("{name} --help"), tmp.path()).stdout();
+        // Lines that begin with an option without a value, and not those of a text in which one is named.
+        let flags = help.lines().filter(|line| {
+            let is_option = line.starts_with("      --") || (line.starts_with("  -") && line.contains(", --"));
+            is_option && !line.contains(" <") && !line.contains("--help") && !line.contains("--version")
+        });
+        for flag in flags {
+            assert!(flag.contains("[=<true|false>]"), "{name}: {flag}");
+        }
+    }
+}
+
+#[test]
 fn colours_stay_out_of_pipes_and_where_nobody_wants_them() {
     let tmp = tempfile::tempdir().unwrap();
     let run = |variable: Option<(&str, &str)>| {

@@ -148,6 +148,184 @@ fn a_check_that_was_interrupted_goes_on() {
 }
 
 #[test]
+fn an_interrupted_check_goes_on_as_no_other_one() {
+    let (tmp, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    flawed(&server, tmp.path());
+    let hour = Duration::from_secs(3_600);
+    server.inject(FaultRule::always(Fault::Latency(hour)).on("/photos/class_2/000098.jpg"));
+    let line = "index photos.csv --check --out bad.csv --limit 100";
+    let running = Running::start(command(Some(&server), line.split(' '), tmp.path()));
+    let progress = tmp.path().join("bad.csv.progress");
+    eventually("a group is checked", || {
+        std::fs::read_to_string(&progress).is_ok_and(|json| json.contains("\"checked\":64"))
+    });
+    running.signal("INT");
+    assert_eq!(running.end().code, 130);
+    server.clear_faults();
+
+    let (list, csv) = (tmp.path().join("bad.csv"), tmp.path().join("photos.csv"));
+    let before = std::fs::read_to_string(&list).unwrap();
+    std::fs::write(tmp.path().join("gray.toml"), "[image.decode]\ncolor = \"gray\"\n").unwrap();
+    // As many rows, but others, or looked at in another way.
+    for (options, told) in [
+        (
+            "--limit 100 --offset 7",
+            "and this is one of photos.csv with 100 rows (--offset 7 --limit 100 --decode image)",
+        ),
+        ("--sample-frac 0.5", "and this is one of photos.csv with 100 rows (--sample-frac 0.5 --decode image)"),
+        ("--limit 100 --decode none", "and this is one of photos.csv with 100 rows (--limit 100 --decode none)"),
+        ("--limit 100 --config gray.toml", "of which the rows, or the settings of images, are no longer the same"),
+    ] {
+        let line = format!("index photos.csv --check --out bad.csv {options}");
+        let error = planfetch(&server, &line, tmp.path()).failure(2);
+        let expected = "bad.csv.progress is of a check of photos.csv with 100 rows (--limit 100 --decode image), ";
+        assert!(error.contains(&format!("{expected}{told}")), "{error}");
+        assert_eq!(std::fs::read_to_string(&list).unwrap(), before, "{options}");
+    }
+    // The same options, and another index.
+    let rows = std::fs::read_to_string(&csv).unwrap();
+    std::fs::write(&csv, rows.replace("000007.jpg", "elsewhere.jpg")).unwrap();
+    let error = planfetch(&server, line, tmp.path()).failure(2);
+    assert!(error.contains("are no longer the same"), "{error}");
+    std::fs::write(&csv, rows).unwrap();
+    let ran = planfetch(&server, line, tmp.path());
+    assert!(ran.stderr.contains("going on after 64 of 100 objects"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(&list).unwrap().lines().count(), 1 + 3);
+}
+
+#[test]
+fn a_check_goes_in_order_and_waits_whatever_a_training_run_does() {
+    let (tmp, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    flawed(&server, tmp.path());
+    let settings = "[loader]\nin_order = false\ntimeout = { secs = 0, nanos = 1_000_000 }\n";
+    std::fs::write(tmp.path().join("planfetch.toml"), settings).unwrap();
+    // Later groups would overtake the first, and the first be given up.
+    server.inject(FaultRule::always(Fault::Latency(Duration::from_millis(500))).on("/photos/class_0/000000.jpg"));
+    let ran = planfetch(&server, "index photos.csv --check --config planfetch.toml", tmp.path());
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert_flaws(&ran.stdout);
+}
+
+#[test]
+fn rows_of_the_list_are_those_of_the_index() {
+    let (tmp, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    flawed(&server, tmp.path());
+    for options in ["--offset 60", "--offset 3 --limit 130", "--sample-frac 0.9", "--offset 50 --sample-frac 0.95"] {
+        let line = format!("index photos.csv --check --decode none {options}");
+        let list = planfetch(&server, &line, tmp.path()).stdout;
+        let found: Vec<(usize, &str)> = list
+            .lines()
+            .skip(1)
+            .map(|line| line.split_once(',').unwrap())
+            .map(|(row, rest)| (row.parse().unwrap(), rest.split(',').next().unwrap()))
+            .collect();
+        assert!(1 < found.len(), "{options}: {list}");
+        let csv = std::fs::read_to_string(tmp.path().join("photos.csv")).unwrap();
+        for (row, uri) in found {
+            let line = csv.lines().nth(1 + row).unwrap();
+            assert!(line.starts_with(&format!("{uri},")), "{options}: row {row} is {line}, not {uri}");
+        }
+    }
+}
+
+#[test]
+fn byte_ranges_are_kept_from_one_form_to_another() {
+    let tmp = tempfile::tempdir().unwrap();
+    let named = "path,label,begin,bytes\ns3://b/shard,0,0,10\ns3://b/shard,1,10,7\n";
+    std::fs::write(tmp.path().join("named.csv"), named).unwrap();
+    let ranges = "s3_uri,label,offset,length\ns3://b/shard,0,0,10\ns3://b/shard,1,10,7\n";
+    let options = "--s3-uri-col path --offset-col begin --length-col bytes";
+    let csv = local(&format!("index named.csv {options}"), tmp.path()).stdout();
+    assert_eq!(csv, ranges);
+    // What the program wrote, it reads, in all forms.
+    std::fs::write(tmp.path().join("ranges.csv"), csv).unwrap();
+    for (from, to) in [("ranges.csv", "a.parquet"), ("a.parquet", "b.index"), ("b.index", "c.csv")] {
+        local(&format!("index {from} -o {to}"), tmp.path()).stdout();
+        assert_eq!(local(&format!("index {to}"), tmp.path()).stdout(), ranges, "{to}");
+    }
+    let whole = "s3_uri,label\ns3://b/shard,0\ns3://b/shard,1\n";
+    for table in ["ranges.csv", "a.parquet"] {
+        assert_eq!(local(&format!("index {table} --ranges none"), tmp.path()).stdout(), whole);
+    }
+    // Every command that reads an index reads it so.
+    std::fs::write(tmp.path().join("half.csv"), ranges.replace("10,7", "10,x")).unwrap();
+    for command in ["speedtest", "preview", "index", "plan show", "plan verify", "plan digest"] {
+        let error = local(&format!("{command} half.csv"), tmp.path()).failure(1);
+        assert!(error.contains("row 2 (line 3), column \"length\": \"x\" is no integer"), "{error}");
+        assert!(error.ends_with("hint: --ranges none takes samples for whole objects\n"), "{error}");
+        let error = local(&format!("{command} named.csv --offset-col begin"), tmp.path()).failure(2);
+        assert!(error.contains("--offset-col is given without --length-col"), "{error}");
+    }
+    let error = local("index ranges.csv --offset-col from --length-col length", tmp.path()).failure(1);
+    assert!(error.contains("no column \"from\"") && error.contains("--offset-col NAME says"), "{error}");
+}
+
+#[test]
+fn what_an_index_advises_the_program_can_do() {
+    let tmp = tempfile::tempdir().unwrap();
+    std::fs::write(tmp.path().join("two.csv"), "s3_uri,label\ns3://a/1,7\ns3://b/2,dog\n").unwrap();
+    let run = |options: &str| local(&format!("index two.csv {options}"), tmp.path());
+    let error = run("").failure(1);
+    assert!(error.contains("lies in another bucket") || error.contains("is no integer"), "{error}");
+    let error = run("--label-kind name").failure(1);
+    assert!(error.contains("set the prefix to"), "{error}");
+    assert!(error.ends_with("hint: --prefix s3:// lets rows of several buckets through\n"), "{error}");
+    let error = run("--prefix s3://").failure(1);
+    assert!(error.contains("set the kind of label to Name"), "{error}");
+    assert!(error.ends_with("hint: --label-kind name takes labels for names of classes\n"), "{error}");
+    let error = run("--prefix s3://a/ --label-kind name").failure(1);
+    assert!(error.ends_with("hint: --prefix says what all URIs begin with\n"), "{error}");
+    let csv = run("--prefix s3:// --label-kind name").stdout();
+    assert_eq!(csv, "s3_uri,label,class_name\ns3://a/1,0,7\ns3://b/2,1,dog\n");
+    let error = run("--prefix s3:// --label-kind integer").failure(1);
+    assert!(error.contains("\"dog\" is no integer"), "{error}");
+}
+
+#[test]
+fn paths_as_find_prints_them_are_relative_to_the_index() {
+    let tmp = tempfile::tempdir().unwrap();
+    for dir in ["sets", "photos"] {
+        std::fs::create_dir(tmp.path().join(dir)).unwrap();
+    }
+    for file in ["sets/1", "photos/2"] {
+        std::fs::write(tmp.path().join(file), "bytes").unwrap();
+    }
+    std::fs::write(tmp.path().join("sets/list.csv"), "s3_uri,label\n./1,0\n../photos/2,1\n").unwrap();
+    let root = tmp.path().canonicalize().unwrap();
+    let expected = format!("s3_uri,label\nfile://{0}/sets/1,0\nfile://{0}/photos/2,1\n", root.display());
+    // Wherever the index is named from.
+    for index in ["sets/list.csv", "./sets/list.csv", "photos/../sets/list.csv"] {
+        assert_eq!(local(&format!("index {index}"), &root).stdout(), expected, "{index}");
+        let ran = local(&format!("index {index} --check --decode none"), &root);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let above = "../".repeat(100);
+    std::fs::write(tmp.path().join("list.csv"), format!("s3_uri,label\n1,0\n{above}1,0\n")).unwrap();
+    let error = local("index list.csv", &root).failure(1);
+    assert!(
+        error.contains("row 2 (line 3), column \"s3_uri\": ") && error.contains("leads out of file:///"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_index_is_written_whole_or_not_at_all() {
+    let tmp = tempfile::tempdir().unwrap();
+    std::fs::write(tmp.path().join("a.csv"), "s3_uri,label\ns3://a/1,7\n").unwrap();
+    for form in ["csv", "parquet", "index"] {
+        let out = format!("out.{form}");
+        // Twice, since the second run replaces a file.
+        for _ in 0..2 {
+            assert_eq!(local(&format!("index a.csv -o {out}"), tmp.path()).stdout(), "");
+        }
+        assert_eq!(entries(tmp.path()), ["a.csv", &out]);
+        std::fs::remove_file(tmp.path().join(out)).unwrap();
+        let error = local(&format!("index a.csv -o nowhere/out.{form}"), tmp.path()).failure(1);
+        assert!(error.starts_with(&format!("error: can't write nowhere/out.{form}: ")), "{error}");
+    }
+}
+
+#[test]
 fn a_store_that_is_down_is_no_flaw_of_the_data() {
     let (tmp, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     flawed(&server, tmp.path());

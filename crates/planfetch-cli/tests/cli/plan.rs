@@ -69,14 +69,70 @@ fn a_saved_plan_with_a_fault_is_found_out() {
     let save = |ids: Vec<u64>, num_samples| {
         let plan = PlanView::from_ids(ids, 10, num_samples).unwrap();
         std::fs::write(tmp.path().join("my.plan"), plan.to_bytes()).unwrap();
-        local("plan verify train.csv --saved my.plan --json", tmp.path())
+        local("plan verify train.csv --saved my.plan --expect once --json", tmp.path())
     };
     assert_eq!(save((0..100).rev().collect(), 100).json()["epochs"][0]["missing"], 0);
     let ran = save((0..100).map(|id| if id == 7 { 8 } else { id }).collect(), 100);
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(ran.stdout.contains("1 samples are missing, and 1 come more than once"), "{ran:?}");
+    // Whether that is a fault, only who made the plan knows: it is counted.
+    let verified = local("plan verify train.csv --saved my.plan --json", tmp.path()).json();
+    assert_eq!(verified["problems"].as_array().unwrap().len(), 0);
+    let epoch = &verified["epochs"][0];
+    assert_eq!((epoch["missing"].as_u64(), epoch["repeated"].as_u64()), (Some(1), Some(1)));
     let error = save((0..50).collect(), 50).failure(2);
     assert!(error.contains("the saved plan is for 50 samples, and train.csv has 100"), "{error}");
+}
+
+#[test]
+fn saved_plans_of_every_strategy_are_in_order() {
+    let tmp = tempfile::tempdir().unwrap();
+    write_index(tmp.path());
+    for (strategy, repeats) in [("shuffle", false), ("sequential", false), ("stratified", false), ("balanced", true)] {
+        let options = format!("--strategy {strategy} --batch-size 8");
+        local(&format!("plan show train.csv {options} --save my.plan"), tmp.path()).stdout();
+        let page = local("plan verify train.csv --saved my.plan", tmp.path()).stdout();
+        assert_eq!(page.contains("  every sample comes once\n"), !repeats, "{strategy}: {page}");
+        assert_eq!(page.contains(" samples don't come, "), repeats, "{strategy}: {page}");
+        // What was promised can be asked for.
+        let (promise, no_promise) = if repeats { ("balanced", "once") } else { ("once", "balanced") };
+        local(&format!("plan verify train.csv --saved my.plan --expect {promise}"), tmp.path()).stdout();
+        let ran = local(&format!("plan verify train.csv --saved my.plan --expect {no_promise}"), tmp.path());
+        assert_eq!((ran.code, ran.stdout.contains("problem: ")), (3, true), "{ran:?}");
+    }
+    // A saved plan is one epoch.
+    for line in ["verify --epochs 3", "show --epoch 3", "digest --epoch 3"] {
+        let (command, option) = line.split_once(' ').unwrap();
+        let error = local(&format!("plan {command} train.csv --saved my.plan {option}"), tmp.path()).failure(2);
+        assert!(error.contains("cannot be used with") && error.contains("--saved <FILE>"), "{error}");
+        assert!(error.contains(option.split(' ').next().unwrap()), "{error}");
+    }
+}
+
+#[test]
+fn a_plan_that_can_not_be_written_is_an_error_that_names_the_file() {
+    let tmp = tempfile::tempdir().unwrap();
+    write_index(tmp.path());
+    let save = |path: &str| local(&format!("plan show train.csv --save {path}"), tmp.path());
+    for path in ["nowhere/my.plan", "."] {
+        let ran = save(path);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.stderr.contains("can't write ") && ran.stderr.contains(&format!("{path}: ")), "{ran:?}");
+    }
+    // A disk without room for the last bytes, which would have been in a buffer.
+    if cfg!(target_os = "linux") {
+        let ran = save("/dev/full");
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.stderr.contains("can't write the plan /dev/full: No space left on device"), "{ran:?}");
+        assert!(!ran.stderr.contains("is saved in"), "{ran:?}");
+    }
+    // A plan that is replaced is whole, and nothing is beside it.
+    for seed in [1, 2] {
+        local(&format!("plan show train.csv --seed {seed} --save my.plan"), tmp.path()).stdout();
+        let saved = local("plan digest train.csv --saved my.plan", tmp.path()).stdout();
+        assert_eq!(saved, local(&format!("plan digest train.csv --seed {seed}"), tmp.path()).stdout());
+        assert_eq!(entries(tmp.path()), ["my.plan", "train.csv"]);
+    }
 }
 
 #[test]
