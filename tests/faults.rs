@@ -327,3 +327,19 @@ fn an_outage_is_no_reason_to_skip_through_the_data() {
         assert_eq!((&mut loader).map(|batch| batch.unwrap().len()).sum::<usize>(), 12);
     }
 }
+
+#[test]
+fn a_store_that_refuses_everything_is_no_reason_to_skip_through_the_data() {
+    for on_error in [OnError::Skip, OnError::Substitute { max: 100 }] {
+        let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+        let index = put_objects(&server, 40);
+        let wrong = StoreSettings { secret_access_key: Some("another".into()), ..store_settings(&server) };
+        let cache = DiskCache::builder(dir.path()).with_store_settings(wrong).build().unwrap();
+        let settings = LoaderSettings { on_error, ..LoaderSettings::default() };
+        let plan = SequentialPlanProvider::new(40, 4).unwrap();
+        let (mut loader, _) = build_prefetching_loader(Sums(index), VecCollate, plan, cache, settings).unwrap();
+        // Few in a row may be bad ones; many are not.
+        let error = loader.by_ref().take(4).find_map(Result::err).expect("it ends before it has skipped everything");
+        assert!(error.to_string().contains("refuses the credentials"), "{error}");
+    }
+}

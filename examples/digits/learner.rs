@@ -41,7 +41,7 @@ struct Options {
     #[arg(long, default_value_t = 64)]
     batch_size: usize,
     /// The learning rate
-    #[arg(long, default_value_t = 0.005)]
+    #[arg(long, default_value_t = 0.002)]
     learning_rate: f64,
     /// The seed of the order and of the weights
     #[arg(long, default_value_t = 42)]

@@ -17,7 +17,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::Device;
 use clap::Parser;
 use planfetch::prelude::*;
-use planfetch_burn::{CheckpointRecorder, ToTensors};
+use planfetch_burn::ToTensors;
 
 use crate::data::Source;
 use crate::run::{Run, StepLog};
@@ -34,7 +34,7 @@ struct Options {
     #[arg(long, default_value_t = 64)]
     batch_size: usize,
     /// The learning rate
-    #[arg(long, default_value_t = 0.005)]
+    #[arg(long, default_value_t = 0.002)]
     learning_rate: f64,
     /// The seed of the order and of the weights
     #[arg(long, default_value_t = 42)]
@@ -86,7 +86,7 @@ fn train(options: &Options) -> Result<(), BoxError> {
     for epoch in train_controller.epoch()..options.epochs {
         for batch in train_loader.epoch(epoch)? {
             let batch = batch?;
-            let (images, labels) = batch.to_tensors(&device);
+            let (images, labels) = batch.to_tensors(&device)?;
             let batch_loss = loss.forward(run.net.forward(images), labels);
             let value = batch_loss.clone().into_scalar::<f64>();
             let gradients = GradientsParams::from_grads(batch_loss.backward(), &run.net);
@@ -106,7 +106,7 @@ fn train(options: &Options) -> Result<(), BoxError> {
         let (mut right, mut asked) = (0, 0);
         for batch in &mut test_loader {
             let batch = batch?;
-            let (images, _) = batch.to_tensors(&plain);
+            let (images, _) = batch.to_tensors(&plain)?;
             let guesses = validated.forward(images).argmax(1).into_data().convert::<i64>().try_to_vec::<i64>()?;
             right += guesses.iter().zip(&batch.labels).filter(|(guess, label)| guess == label).count();
             asked += batch.len();

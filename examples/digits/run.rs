@@ -9,7 +9,6 @@ use burn::optim::{AdamConfig, ModuleOptimizer, OptimizerRecord};
 use burn::store::ModuleRecord;
 use burn::tensor::Device;
 use planfetch::prelude::*;
-use planfetch_burn::Checkpoint;
 
 use crate::model::Net;
 

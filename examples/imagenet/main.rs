@@ -106,7 +106,7 @@ impl Options {
 /// Reads a folder of classes or an index.
 fn load(location: &str, cache: &DiskCache) -> Result<SampleIndex, BoxError> {
     if Path::new(location).is_dir() {
-        let extensions = ["jpg", "jpeg", "png", "webp"].map(str::to_owned).to_vec();
+        let extensions = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"].map(str::to_owned).to_vec();
         return Ok(load_index_folder(location, &FolderSettings { extensions })?);
     }
     Ok(load_index(location, &CsvSettings::default(), cache)?)
@@ -129,7 +129,11 @@ fn train(options: &Options) -> Result<(), BoxError> {
     )?;
     let index = load(&options.train, &train_cache)?;
     let (train, valid) = match &options.valid {
-        Some(location) => (index, load(location, &valid_cache)?),
+        // By name, since each folder numbers the classes that it has.
+        Some(location) => {
+            let valid = load(location, &valid_cache)?.with_classes_of(&index)?;
+            (index, valid)
+        }
         None => {
             let split = index.split(0.9, 0.1, SplitBy::ExactPerClass, options.seed)?;
             (split.train, split.val)

@@ -4,12 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-use image::GrayImage;
-use planfetch_testkit::{ACCESS_KEY, S3Server, SECRET_KEY, fixtures};
+use planfetch_testkit::{ACCESS_KEY, S3Server, SECRET_KEY, fixtures, kill_after_lines, random_steps};
 
 fn program(path: &str, arguments: &[&str], dir: &Path) -> Command {
     let mut command = Command::new(path);
@@ -71,18 +69,6 @@ fn a_missing_index_is_an_error_that_names_it() {
     assert!(error.contains("/nowhere/index.csv"), "{error}");
 }
 
-/// Starts the trainer, kills it by SIGKILL as soon as it has saved its `kill_after`th checkpoint, and returns how far it
-/// was by its log.
-fn kill_after(arguments: &[&str], dir: &Path, kill_after: usize) -> usize {
-    let mut child = program(env!("CARGO_BIN_EXE_digits"), arguments, dir).stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let saved = lines.map(Result::unwrap).filter(|line| line.starts_with("saved")).nth(kill_after - 1);
-    assert!(saved.is_some(), "it ended before");
-    child.kill().unwrap();
-    assert!(!child.wait().unwrap().success());
-    fs::read_to_string(dir.join("steps")).unwrap().lines().count()
-}
-
 #[test]
 fn a_run_that_is_killed_at_any_step_sees_the_samples_and_has_the_losses_of_one_that_is_not() {
     let run = |dir: &Path| {
@@ -100,16 +86,19 @@ fn a_run_that_is_killed_at_any_step_sees_the_samples_and_has_the_losses_of_one_t
 
     let arguments = run(killed.path());
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    // In the middle of the first epoch, of the second, and of the third.
-    let mut before = 0;
-    for checkpoints in [2, 4, 4] {
-        let steps = kill_after(&arguments, killed.path(), checkpoints);
-        assert!(before < steps && steps < 69, "killed after step {steps}");
-        before = steps;
+    let mut steps = 0;
+    for step in random_steps(60) {
+        // At least one further than before.
+        steps = kill_after_lines(
+            &mut program(env!("CARGO_BIN_EXE_digits"), &arguments, killed.path()),
+            &killed.path().join("steps"),
+            step.max(steps + 1),
+        );
+        assert!(steps < 69, "killed after step {steps}");
     }
     let resumed = digits(&arguments, killed.path());
     let text = std::str::from_utf8(&resumed.stdout).unwrap();
-    assert!(text.contains("going on after step"), "{text}");
+    assert_eq!(text.contains("going on after step"), 5 <= steps, "{text}");
     // Ids and losses of each step, to the last bit.
     assert_eq!(fs::read_to_string(killed.path().join("steps")).unwrap(), expected);
     // Each epoch has each sample once.
@@ -122,31 +111,6 @@ fn a_run_that_is_killed_at_any_step_sees_the_samples_and_has_the_losses_of_one_t
     assert_eq!(epochs(&resumed).last(), epochs(&undisturbed).last());
 }
 
-/// Puts 8,000 images to train on and 2,000 to be held out behind a server: the shipped digits at various places of a
-/// larger image. Those that are held out come from digits that are not trained on.
-fn put_moved_digits(server: &S3Server, store: &Path) {
-    let index = fs::read_to_string(store.join("index.csv")).unwrap();
-    let rows: Vec<(&str, &str)> =
-        index.lines().skip(1).map(|line| line.strip_prefix("file://").unwrap().rsplit_once(',').unwrap()).collect();
-    let split = |held_out| {
-        let rows = rows.iter().enumerate().filter(move |(row, _)| (row % 5 == 4) == held_out);
-        rows.map(|(_, &(path, label))| (image::open(path).unwrap().to_luma8(), label)).collect::<Vec<_>>()
-    };
-    let (train, test) = (split(false), split(true));
-    let mut csv = String::from("s3_uri,label\n");
-    for row in 0..10_000_usize {
-        let digits = if row % 5 == 4 { &test } else { &train };
-        // Each digit at several places, of 25.
-        let (digit, label) = &digits[row % digits.len()];
-        let place = row / digits.len() * 7 + row * 3;
-        let mut moved = GrayImage::new(12, 12);
-        image::imageops::replace(&mut moved, digit, (place % 5) as i64, (place / 5 % 5) as i64);
-        server.put("moved", &format!("{row}.png"), &fixtures::png(moved));
-        csv.push_str(&format!("s3://moved/{row}.png,{label}\n"));
-    }
-    server.put("moved", "index.csv", csv.as_bytes());
-}
-
 /// The numbers of a metric by epoch, as they are printed.
 fn metric<'a>(output: &'a str, name: &str) -> Vec<&'a str> {
     output.lines().filter(|line| line.starts_with("epoch") && line.contains(name)).collect()
@@ -157,7 +121,8 @@ fn the_learner_reaches_97_percent_from_an_s3_server_twice_with_the_same_losses_a
     let dir = tempfile::tempdir().unwrap();
     let server = S3Server::start();
     assert!(digits(&["--epochs", "0"], dir.path()).status.success());
-    put_moved_digits(&server, &dir.path().join("data/store"));
+    let index = fixtures::put_moved_digits(&server, "moved", &dir.path().join("data/store/index.csv"));
+    server.put("moved", "index.csv", index.as_bytes());
 
     let learn = |artifacts: &str, epochs: &str, resume: &[&str]| {
         let artifacts = dir.path().join(artifacts);

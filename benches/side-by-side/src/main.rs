@@ -84,9 +84,11 @@ impl Batcher<ImageDatasetItem, Tensors> for Photographs {
     }
 }
 
-/// Takes an epoch and returns the samples per second.
-fn epoch(loader: &Arc<dyn DataLoader<Tensors>>, files: usize) -> Result<f64, BoxError> {
+/// Makes a loader, takes an epoch and returns the samples per second. Each has one of its own, so that none decodes ahead
+/// while another is measured.
+fn epoch(make: &dyn Fn() -> Result<Arc<dyn DataLoader<Tensors>>, BoxError>, files: usize) -> Result<f64, BoxError> {
     let started = Instant::now();
+    let loader = make()?;
     let mut taken = 0;
     for batch in loader.iter() {
         let (images, labels) = batch?;
@@ -117,7 +119,7 @@ fn main() -> Result<(), BoxError> {
     let (made, cache_dir) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let given = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     let folder = given.map_or_else(|| make_photographs(made.path()), |folder| Ok(folder.into()))?;
-    let theirs = |fast| -> Result<_, BoxError> {
+    let theirs = |fast| -> Result<Arc<dyn DataLoader<Tensors>>, BoxError> {
         let dataset = ImageFolderDataset::new_classification(&folder)?;
         let loader = DataLoaderBuilder::new(Photographs { fast }).batch_size(BATCH_SIZE).shuffle(42);
         Ok(loader.num_workers(WORKERS).set_device(Device::flex()).build(dataset))
@@ -129,17 +131,22 @@ fn main() -> Result<(), BoxError> {
     let settings = CacheSettings { eviction: EvictionMode::Pressure, ..CacheSettings::default() };
     let cache = DiskCache::builder(cache_dir.path().join("cache")).with_settings(settings).build()?;
     let images = ImageSettings { mean: IMAGENET_MEAN, std: IMAGENET_STD, ..ImageSettings::default() };
-    let plan = ShuffleOncePerEpochPlanProvider::new(index.len(), BATCH_SIZE, 42)?;
-    let ours = PlanDataLoaderBuilder::new(ImageDataset::new(index, images.clone())?, plan)
-        .with_cache(cache)
-        .with_settings(LoaderSettings { num_workers: WORKERS, ..LoaderSettings::default() })
-        .build(ImageCollate::new(&images)?)?;
-    let loaders = [theirs(false)?, theirs(true)?, Arc::new(ours) as Arc<dyn DataLoader<Tensors>>];
+    let ours = || -> Result<Arc<dyn DataLoader<Tensors>>, BoxError> {
+        let plan = ShuffleOncePerEpochPlanProvider::new(index.len(), BATCH_SIZE, 42)?;
+        let settings = LoaderSettings { num_workers: WORKERS, num_epochs: Some(1), ..LoaderSettings::default() };
+        let builder = PlanDataLoaderBuilder::new(ImageDataset::new(index.clone(), images.clone())?, plan)
+            .with_cache(cache.clone())
+            .with_device(&Device::flex())
+            .with_settings(settings);
+        Ok(Arc::new(builder.build(ImageCollate::new(&images)?)?))
+    };
+    let (with_image, with_fast) = (|| theirs(false), || theirs(true));
+    let loaders: [&dyn Fn() -> Result<Arc<dyn DataLoader<Tensors>>, BoxError>; 3] = [&with_image, &with_fast, &ours];
 
     let mut rates = [const { Vec::new() }; 3];
     for round in 0..=ROUNDS {
         for (loader, rates) in loaders.iter().zip(&mut rates) {
-            let rate = epoch(loader, files)?;
+            let rate = epoch(*loader, files)?;
             if 0 < round {
                 rates.push(rate);
             }

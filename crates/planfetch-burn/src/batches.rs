@@ -11,7 +11,7 @@ use planfetch::loader::LoaderStats;
 use planfetch::prelude::*;
 
 /// Turns a batch on the host into what a training step takes, on the thread that takes it.
-pub(crate) type Convert<B, O> = dyn Fn(Batch<B>, &Device) -> O + Send + Sync;
+pub(crate) type Convert<B, O> = dyn Fn(Batch<B>, &Device) -> Result<O, BoxError> + Send + Sync;
 
 /// What was made of a batch.
 pub(crate) struct Given<O> {
@@ -72,9 +72,10 @@ impl<B: Send + 'static, O> Batches<O> for Converted<B, O> {
         }
         // A batcher is user code that can't return an error: its panic ends the training with one.
         let output = catch_unwind(AssertUnwindSafe(|| (self.convert)(batch, device)));
+        let output = output.unwrap_or_else(|panic| Err(Panicked::new(&*panic).into()));
         Some(match output {
             Ok(output) => Ok(Given { step, output: Some(output) }),
-            Err(panic) => Err(LoaderError::Collate { epoch, step, cause: Panicked::new(&*panic).into() }),
+            Err(cause) => Err(LoaderError::Collate { epoch, step, cause }),
         })
     }
 

@@ -85,7 +85,9 @@ impl<D: Dataset> PlanDataLoaderBuilder<D> {
     /// Sets which of several processes this one is, and what becomes of samples that ranks and devices do not divide.
     /// Default: a process that trains alone, and [`RemainderPolicy::Keep`].
     ///
-    /// The devices of one process take parts of what its rank has.
+    /// The devices of one process take parts of what its rank has. With [`RemainderPolicy::Pad`], the samples that are
+    /// repeated are in the batch like any other: a [`ToTensors`] of one's own sees them in
+    /// [`ImageBatch::padding`](planfetch::image::ImageBatch::padding).
     pub fn with_world(mut self, world: World, policy: RemainderPolicy) -> Self {
         (self.world, self.policy) = (world, policy);
         self
@@ -153,14 +155,14 @@ impl<D: Dataset> PlanDataLoaderBuilder<D> {
         B: Batcher<D::Sample, O> + 'static,
     {
         self.build_with(VecCollate, move |batch: Batch<Vec<D::Sample>>, device: &Device| {
-            batcher.batch(batch.into_inner(), device)
+            Ok(batcher.batch(batch.into_inner(), device))
         })
     }
 
     fn build_with<C, O>(
         self,
         collate: C,
-        convert: impl Fn(Batch<C::Batch>, &Device) -> O + Send + Sync + 'static,
+        convert: impl Fn(Batch<C::Batch>, &Device) -> Result<O, BoxError> + Send + Sync + 'static,
     ) -> Result<PlanDataLoader<O>, LoaderError>
     where
         C: Collate<D::Sample>,

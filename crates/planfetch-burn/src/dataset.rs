@@ -68,7 +68,10 @@ impl<D: Dataset> BurnDataset<D> {
         let file = match &self.cache {
             _ if !self.dataset.write_uri(id, &mut uri) => None,
             None => return Err(format!("sample {id} has an object, {uri}, but there is no cache").into()),
-            Some(cache) => Some(cache.ensure_local(&uri)?),
+            Some(cache) => Some(match self.dataset.object_range(id) {
+                Some(range) => cache.ensure_local_range(&uri, range)?,
+                None => cache.ensure_local(&uri)?,
+            }),
         };
         self.dataset.get(&mut SampleContext::new(id, file.as_ref(), self.seed, 0, id.0))
     }
@@ -92,8 +95,13 @@ impl<D: Dataset> BurnsDataset<D::Sample> for BurnDataset<D> {
         let mut under_way = Vec::new();
         if let Some(cache) = &self.cache {
             for &index in indexes.iter().filter(|&&index| index < BurnsDataset::len(self)) {
-                if self.dataset.write_uri(SampleId(index as u64), &mut uri) {
-                    under_way.extend(cache.prefetch(&uri).ok());
+                let id = SampleId(index as u64);
+                if self.dataset.write_uri(id, &mut uri) {
+                    let begun = match self.dataset.object_range(id) {
+                        Some(range) => cache.prefetch_range(&uri, range),
+                        None => cache.prefetch(&uri),
+                    };
+                    under_way.extend(begun.ok());
                 }
             }
         }

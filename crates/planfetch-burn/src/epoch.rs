@@ -9,38 +9,40 @@ use burn::tensor::Device;
 use planfetch::prelude::*;
 
 use crate::batches::Batches;
-use crate::controller::lock;
+use crate::controller::{PlanController, lock};
+use crate::loader::Ahead;
 use crate::slices::Shape;
-
-/// Where a loader waits until somebody iterates over it again.
-type Idle<O> = Mutex<Option<Box<dyn Batches<O>>>>;
 
 /// The batches of one epoch.
 pub(crate) struct PlanEpoch<'a, O> {
-    // `Some` until it is dropped.
+    // `Some` until the epoch has ended.
     batches: Option<Box<dyn Batches<O>>>,
-    idle: &'a Idle<O>,
+    /// Where the source goes back to, if it is the one that works ahead.
+    ahead: Option<&'a Mutex<Ahead<O>>>,
+    controller: &'a PlanController,
     device: &'a Device,
     world: World,
     shape: Shape,
     processed: usize,
-    has_ended: bool,
 }
 
 impl<'a, O> PlanEpoch<'a, O> {
     pub(crate) fn new(
         batches: Box<dyn Batches<O>>,
-        idle: &'a Idle<O>,
+        ahead: Option<&'a Mutex<Ahead<O>>>,
+        controller: &'a PlanController,
         device: &'a Device,
         world: World,
         shape: Shape,
         processed: usize,
     ) -> Self {
-        Self { batches: Some(batches), idle, device, world, shape, processed, has_ended: false }
+        Self { batches: Some(batches), ahead, controller, device, world, shape, processed }
     }
 
     fn next_batch(&mut self) -> Option<Result<O, LoaderError>> {
         let batches = self.batches.as_mut()?;
+        // Another iterator may have been begun, or given a batch, in between.
+        self.controller.attach(self.world, batches.steer());
         loop {
             let given = match batches.next(self.device)? {
                 Ok(given) => given,
@@ -72,11 +74,10 @@ impl<O> Iterator for PlanEpoch<'_, O> {
     type Item = Result<O, DatasetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.has_ended {
-            return None;
-        }
         let next = self.next_batch();
-        self.has_ended = !matches!(next, Some(Ok(_)));
+        if !matches!(next, Some(Ok(_))) {
+            self.end();
+        }
         next.map(|batch| batch.map_err(DatasetError::new))
     }
 }
@@ -87,13 +88,18 @@ impl<O> DataLoaderIterator<O> for PlanEpoch<'_, O> {
     }
 }
 
+impl<O> PlanEpoch<'_, O> {
+    /// Gives the source back, so that the next iterator has it whether this one is dropped before or after.
+    fn end(&mut self) {
+        if let (Some(batches), Some(ahead)) = (self.batches.take(), self.ahead) {
+            *lock(ahead) = Ahead::Idle(batches);
+        }
+    }
+}
+
 impl<O> Drop for PlanEpoch<'_, O> {
     fn drop(&mut self) {
-        let mut idle = lock(self.idle);
-        // Of several that were iterated over at once, one stays.
-        if idle.is_none() {
-            *idle = self.batches.take();
-        }
+        self.end();
     }
 }
 

@@ -43,8 +43,8 @@
 //! - [`PlanController`] says which epoch comes next, and where the run is and how it is doing.
 //! - [`ToTensors`] turns a batch on the host into tensors; burn's own
 //!   [`Batcher`](burn::data::dataloader::batcher::Batcher) works as well.
-//! - [`CheckpointRecorder`] keeps the loader's state beside the model's record, so that a killed run goes on with the
-//!   next batch.
+//! - [`CheckpointRecorder`](planfetch::loader::CheckpointRecorder) keeps the loader's state beside the model's record, so
+//!   that a killed run goes on with the next batch.
 //! - [`BurnDataset`] is the other way round: a burn [`Dataset`](burn::data::dataset::Dataset) over an index and a
 //!   cache, for burn's own loader.
 //!
@@ -70,7 +70,6 @@
 
 mod batches;
 mod builder;
-mod checkpoint;
 mod controller;
 mod dataset;
 mod epoch;
@@ -79,16 +78,17 @@ mod parts;
 #[cfg(feature = "train")]
 mod report_logger;
 mod slices;
+mod soft_label_collate;
 mod to_tensors;
 
 pub use crate::builder::PlanDataLoaderBuilder;
-pub use crate::checkpoint::{Checkpoint, CheckpointError, CheckpointRecorder};
 pub use crate::controller::PlanController;
 pub use crate::dataset::BurnDataset;
 pub use crate::loader::PlanDataLoader;
 #[cfg(feature = "train")]
 pub use crate::report_logger::ReportLogger;
-pub use crate::to_tensors::ToTensors;
+pub use crate::soft_label_collate::SoftLabelCollate;
+pub use crate::to_tensors::{Pixel, SoftLabels, ToTensors};
 
 /// The chapters of the book, so that their code blocks are compiled.
 #[cfg(doctest)]

@@ -27,8 +27,9 @@ use crate::slices::{Shape, part, part_of};
 ///
 /// # Several iterators at once
 ///
-/// Each is an epoch of its own. The first has the loader that works ahead from epoch to epoch; another has one with
-/// threads of its own, which end with it.
+/// Each is an epoch of its own. The first has the loader that works ahead from epoch to epoch; another, begun while that
+/// one has not come to its end, has one with threads of its own, which end with it. The controller tells of the one
+/// that gave the last batch.
 ///
 /// # Progress
 ///
@@ -52,13 +53,23 @@ use crate::slices::{Shape, part, part_of};
 /// too.
 pub struct PlanDataLoader<O> {
     parts: Arc<dyn Open<O>>,
-    /// The loader that works ahead, while nobody iterates over it. A batch on the host is for any device.
-    idle: Arc<Mutex<Option<Box<dyn Batches<O>>>>>,
+    /// The loader that works ahead. A batch on the host is for any device.
+    ahead: Arc<Mutex<Ahead<O>>>,
     /// Which columns, or why there are none.
     world: Result<World, String>,
     device: Device,
     controller: PlanController,
     count: Mutex<Count>,
+}
+
+/// The one of a loader's sources that lives from epoch to epoch.
+pub(crate) enum Ahead<O> {
+    /// It has not been made.
+    None,
+    /// It waits until somebody iterates over it.
+    Idle(Box<dyn Batches<O>>),
+    /// Somebody does.
+    Taken,
 }
 
 impl<O: 'static> PlanDataLoader<O> {
@@ -78,7 +89,14 @@ impl<O: 'static> PlanDataLoader<O> {
         }
         controller.attach(world, batches.steer());
         let count = Mutex::new(controller.count());
-        Ok(Self { parts, idle: Arc::new(Mutex::new(Some(batches))), world: Ok(world), device, controller, count })
+        Ok(Self {
+            parts,
+            ahead: Arc::new(Mutex::new(Ahead::Idle(batches))),
+            world: Ok(world),
+            device,
+            controller,
+            count,
+        })
     }
 
     /// Returns what steers this loader and all that burn makes of it.
@@ -101,8 +119,12 @@ impl<O: 'static> PlanDataLoader<O> {
     fn begin(&self) -> Result<PlanEpoch<'_, O>, LoaderError> {
         let (epoch, state) = self.controller.claim(&mut lock(&self.count));
         let world = self.world.clone().map_err(|problem| LoaderError::Mismatch { problem })?;
-        let idle = lock(&self.idle).take();
-        let batches = idle.map_or_else(|| self.parts.open(world), Ok)?;
+        let ahead = std::mem::replace(&mut *lock(&self.ahead), Ahead::Taken);
+        let works_ahead = !matches!(ahead, Ahead::Taken);
+        let batches = match ahead {
+            Ahead::Idle(batches) => batches,
+            Ahead::None | Ahead::Taken => self.parts.open(world)?,
+        };
         let steer = batches.steer();
         let begun = match &state {
             Some(state) => steer.restore(state),
@@ -112,11 +134,16 @@ impl<O: 'static> PlanDataLoader<O> {
         match shape {
             Ok(shape) => {
                 let processed = shape.items(steer.step());
-                self.controller.attach(world, steer);
-                Ok(PlanEpoch::new(batches, &self.idle, &self.device, world, shape, processed))
+                let ahead = works_ahead.then_some(&*self.ahead);
+                if works_ahead {
+                    self.controller.attach(world, steer);
+                }
+                Ok(PlanEpoch::new(batches, ahead, &self.controller, &self.device, world, shape, processed))
             }
             Err(error) => {
-                *lock(&self.idle) = Some(batches);
+                if works_ahead {
+                    *lock(&self.ahead) = Ahead::Idle(batches);
+                }
                 Err(error)
             }
         }
@@ -124,16 +151,19 @@ impl<O: 'static> PlanDataLoader<O> {
 
     /// Returns a loader of other columns or on another device, which goes on from the same epoch.
     fn with(&self, world: Result<World, String>, device: &Device) -> Self {
-        let idle = if world == self.world {
-            Arc::clone(&self.idle)
+        let ahead = if world == self.world {
+            Arc::clone(&self.ahead)
         } else {
             // Nothing is made ahead any more that the slices make themselves.
-            drop(lock(&self.idle).take());
-            Arc::default()
+            let mut ahead = lock(&self.ahead);
+            if let Ahead::Idle(_) = *ahead {
+                *ahead = Ahead::None;
+            }
+            Arc::new(Mutex::new(Ahead::None))
         };
         Self {
             parts: Arc::clone(&self.parts),
-            idle,
+            ahead,
             world,
             device: device.clone(),
             controller: self.controller.clone(),

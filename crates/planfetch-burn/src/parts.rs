@@ -36,7 +36,7 @@ where
     O: 'static,
 {
     fn open(&self, world: World) -> Result<Box<dyn Batches<O>>, LoaderError> {
-        let (dataset, collate) = (Shared(Arc::clone(&self.dataset)), Shared(Arc::clone(&self.collate)));
+        let (dataset, collate) = (Arc::clone(&self.dataset), Arc::clone(&self.collate));
         let mut builder = LoaderBuilder::new(dataset, collate, Arc::clone(&self.provider))
             .with_settings(self.settings.clone())
             .with_world(world, self.policy);
@@ -53,60 +53,5 @@ where
 
     fn policy(&self) -> RemainderPolicy {
         self.policy
-    }
-}
-
-/// A data set or a collate that several loaders use.
-struct Shared<T>(Arc<T>);
-
-impl<D: Dataset> ObjectUris for Shared<D> {
-    fn write_uri(&self, id: SampleId, uri: &mut String) -> bool {
-        self.0.write_uri(id, uri)
-    }
-
-    fn object_size(&self, id: SampleId) -> Option<u64> {
-        self.0.object_size(id)
-    }
-}
-
-impl<D: Dataset> Dataset for Shared<D> {
-    type Sample = D::Sample;
-
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    fn get(&self, ctx: &mut SampleContext<'_>) -> Result<D::Sample, BoxError> {
-        self.0.get(ctx)
-    }
-}
-
-impl<S, C: Collate<S>> Collate<S> for Shared<C> {
-    type Buffer = C::Buffer;
-    type Slot<'b> = C::Slot<'b>;
-    type Batch = C::Batch;
-
-    fn buffer(&self) -> C::Buffer {
-        self.0.buffer()
-    }
-
-    fn slots<'b>(&self, buffer: &'b mut C::Buffer, len: usize) -> Vec<C::Slot<'b>> {
-        self.0.slots(buffer, len)
-    }
-
-    fn put(&self, sample: S, slot: C::Slot<'_>) -> Result<(), BoxError> {
-        self.0.put(sample, slot)
-    }
-
-    fn finish(&self, buffer: C::Buffer) -> C::Batch {
-        self.0.finish(buffer)
-    }
-
-    fn num_bytes(&self, batch: &C::Batch) -> Option<u64> {
-        self.0.num_bytes(batch)
-    }
-
-    fn recycle(&self, batch: C::Batch) -> Option<C::Buffer> {
-        self.0.recycle(batch)
     }
 }

@@ -1,7 +1,8 @@
 //! From a batch on the host to tensors.
 
-use burn::tensor::{Device, Element as BurnElement, Int, Tensor, TensorData};
-use planfetch::image::ImageBatch;
+use burn::tensor::{DType, Device, Element as BurnElement, Int, Tensor, TensorCreationOptions, TensorData};
+use planfetch::image::{Element, ImageBatch};
+use planfetch::prelude::BoxError;
 
 /// Turns a batch on the host into tensors on a device.
 ///
@@ -17,7 +18,7 @@ use planfetch::image::ImageBatch;
 /// collate.slots(&mut buffer, 3);
 /// let batch = collate.finish(buffer);
 ///
-/// let (images, labels) = batch.to_tensors(&Device::flex());
+/// let (images, labels) = batch.to_tensors(&Device::flex())?;
 /// assert_eq!(images.dims(), [3, 3, 2, 2]);
 /// assert_eq!(labels.dims(), [3]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -28,60 +29,127 @@ pub trait ToTensors {
 
     /// Makes the tensors, on the calling thread. The batch is copied and stays as it is, so that its memory can be used
     /// again for another batch.
-    fn to_tensors(&self, device: &Device) -> Self::Tensors;
+    ///
+    /// # Errors
+    ///
+    /// When the batch holds what these tensors can't. A batch of images is one where it is mixed (MixUp, CutMix): what it
+    /// is trained on are its soft labels, which [`SoftLabels`] makes a tensor of.
+    fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, BoxError>;
 
     /// As [`to_tensors`](Self::to_tensors), by way of memory from which the device copies faster, where the backend has
     /// such memory ([`Device::staging`]). Without an implementation of its own it is `to_tensors`.
-    fn to_tensors_staged(&self, device: &Device) -> Self::Tensors {
+    ///
+    /// # Errors
+    ///
+    /// As for [`to_tensors`](Self::to_tensors).
+    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, BoxError> {
         self.to_tensors(device)
     }
 }
 
-impl ToTensors for ImageBatch {
+/// Pixels of bytes are uploaded as bytes where the device computes with them, a quarter of what floats take, and become
+/// numbers in 0..=1 on the device.
+impl<T: Pixel> ToTensors for ImageBatch<T> {
     /// The images, of the shape that the layout gives them (`[batch, channels, height, width]` by default), in the
     /// device's float type, and the labels, of shape `[batch]`.
     type Tensors = (Tensor<4>, Tensor<1, Int>);
 
-    fn to_tensors(&self, device: &Device) -> Self::Tensors {
-        let [images, labels] = data(self);
-        (Tensor::from_data(images, device), Tensor::from_data(labels, device))
+    fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, BoxError> {
+        tensors(self, device, false)
     }
 
-    fn to_tensors_staged(&self, device: &Device) -> Self::Tensors {
-        let [images, labels] = staged(data(self), device);
-        (Tensor::from_data(images, device), Tensor::from_data(labels, device))
+    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, BoxError> {
+        tensors(self, device, true)
     }
 }
 
-/// Pixels are uploaded as bytes, a quarter of what floats take, and become numbers in 0..=1 on the device.
-impl ToTensors for ImageBatch<u8> {
-    /// As for a batch of floats.
-    type Tensors = (Tensor<4>, Tensor<1, Int>);
+/// A batch of images of which the share of each class is trained on, not the label: what MixUp and CutMix make.
+/// [`SoftLabelCollate`](crate::SoftLabelCollate) makes it.
+#[derive(Clone, Debug)]
+pub struct SoftLabels<B>(pub B);
 
-    fn to_tensors(&self, device: &Device) -> Self::Tensors {
-        let [images, labels] = data(self);
-        (Tensor::<4, Int>::from_data(images, device).float() / 255.0, Tensor::from_data(labels, device))
+impl<T: Pixel> ToTensors for SoftLabels<ImageBatch<T>> {
+    /// The images as for an [`ImageBatch`], and the share of each class, of shape `[batch, num_classes]`.
+    type Tensors = (Tensor<4>, Tensor<2>);
+
+    fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, BoxError> {
+        soft_tensors(&self.0, device, false)
     }
 
-    fn to_tensors_staged(&self, device: &Device) -> Self::Tensors {
-        let [images, labels] = staged(data(self), device);
-        (Tensor::<4, Int>::from_data(images, device).float() / 255.0, Tensor::from_data(labels, device))
+    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, BoxError> {
+        soft_tensors(&self.0, device, true)
     }
 }
 
-/// Copies a batch, once, into fresh memory that the tensors then own.
-fn data<T: BurnElement + Copy>(batch: &ImageBatch<T>) -> [TensorData; 2] {
+/// What the pixels of a batch are: `f32` or `u8`.
+pub trait Pixel: Element + BurnElement + sealed::Sealed {
+    #[doc(hidden)]
+    fn upload(data: TensorData, device: &Device) -> Tensor<4>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for u8 {}
+}
+
+impl Pixel for f32 {
+    fn upload(data: TensorData, device: &Device) -> Tensor<4> {
+        Tensor::from_data(data, device)
+    }
+}
+
+impl Pixel for u8 {
+    fn upload(data: TensorData, device: &Device) -> Tensor<4> {
+        // Without a type of its own, burn makes the device's integers of them on the host first.
+        let has_bytes = device.supports_dtype(DType::U8);
+        let options: TensorCreationOptions = if has_bytes { (device, DType::U8).into() } else { device.into() };
+        Tensor::<4, Int>::from_data(data, options).float() / 255.0
+    }
+}
+
+fn tensors<T: Pixel>(
+    batch: &ImageBatch<T>,
+    device: &Device,
+    staging: bool,
+) -> Result<(Tensor<4>, Tensor<1, Int>), BoxError> {
+    if batch.soft_labels.is_some() {
+        return Err(
+            "the images are mixed, so their labels are shares of classes: collate them by SoftLabelCollate".into()
+        );
+    }
+    let labels = TensorData::new(batch.labels.to_vec(), [batch.len()]);
+    let [images, labels] = staged([pixels(batch), labels], device, staging);
+    Ok((T::upload(images, device), Tensor::from_data(labels, device)))
+}
+
+fn soft_tensors<T: Pixel>(
+    batch: &ImageBatch<T>,
+    device: &Device,
+    staging: bool,
+) -> Result<(Tensor<4>, Tensor<2>), BoxError> {
+    let soft = batch.soft_labels.as_ref();
+    let soft = soft.ok_or("the batch has no soft labels: ImageSettings::batch_transforms names no MixUp or CutMix")?;
+    let shares = TensorData::new(soft.iter().copied().collect(), [soft.nrows(), soft.ncols()]);
+    let [images, shares] = staged([pixels(batch), shares], device, staging);
+    Ok((T::upload(images, device), Tensor::from_data(shares, device)))
+}
+
+/// Copies the images, once, into fresh memory that the tensor then owns.
+fn pixels<T: Pixel>(batch: &ImageBatch<T>) -> TensorData {
     let values = match batch.images.as_slice() {
         Some(values) => values.to_vec(),
         None => batch.images.iter().copied().collect(),
     };
     let (len, a, b, c) = batch.images.dim();
-    [TensorData::new(values, [len, a, b, c]), TensorData::new(batch.labels.to_vec(), [len])]
+    TensorData::new(values, [len, a, b, c])
 }
 
-/// Moves data to memory from which the device copies faster, where there is such memory.
-fn staged(mut data: [TensorData; 2], device: &Device) -> [TensorData; 2] {
-    device.staging(data.iter_mut());
+/// Moves data to memory from which the device copies faster, where it is asked for and there is such memory.
+fn staged(mut data: [TensorData; 2], device: &Device, staging: bool) -> [TensorData; 2] {
+    if staging {
+        device.staging(data.iter_mut());
+    }
     data
 }
 
@@ -104,7 +172,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check((images, labels): (Tensor<4>, Tensor<1, Int>), expected: &[f32]) {
+    fn check(tensors: Result<(Tensor<4>, Tensor<1, Int>), BoxError>, expected: &[f32]) {
+        let (images, labels) = tensors.unwrap();
         assert_eq!(images.dims(), [4, 3, 5, 7]);
         assert_eq!(images.into_data().try_to_vec::<f32>().unwrap(), expected);
         assert_eq!(labels.into_data().convert::<i64>().try_to_vec::<i64>().unwrap(), [0, 10, 20, 30]);
@@ -125,5 +194,34 @@ mod tests {
         let (bytes, floats) = (batch::<u8>(&settings), batch::<f32>(&settings));
         check(bytes.to_tensors(&Device::flex()), floats.images.as_slice().unwrap());
         check(bytes.to_tensors_staged(&Device::flex()), floats.images.as_slice().unwrap());
+    }
+
+    #[test]
+    fn bytes_reach_the_device_as_bytes() {
+        let device = Device::flex();
+        assert!(device.supports_dtype(DType::U8));
+        let data = pixels(&batch::<u8>(&ImageSettings { height: 5, width: 7, ..Default::default() }));
+        assert_eq!(data.dtype(), DType::U8);
+        let uploaded = Tensor::<4, Int>::from_data(data, (&device, DType::U8));
+        assert_eq!(uploaded.dtype(), DType::U8);
+    }
+
+    #[test]
+    fn mixed_images_come_with_their_soft_labels_or_not_at_all() {
+        let mix = BatchTransform::MixUp { num_classes: 31, alpha: 1.0 };
+        let settings = ImageSettings { height: 5, width: 7, batch_transforms: vec![mix], ..Default::default() };
+        let mixed = batch::<f32>(&settings);
+        let error = mixed.to_tensors(&Device::flex()).unwrap_err().to_string();
+        assert!(error.contains("SoftLabelCollate"), "{error}");
+        assert!(mixed.to_tensors_staged(&Device::flex()).is_err());
+
+        let expected: Vec<f32> = mixed.soft_labels.as_ref().unwrap().iter().copied().collect();
+        let (images, shares) = SoftLabels(mixed.clone()).to_tensors(&Device::flex()).unwrap();
+        assert_eq!((images.dims(), shares.dims()), ([4, 3, 5, 7], [4, 31]));
+        assert_eq!(images.into_data().try_to_vec::<f32>().unwrap(), mixed.images.as_slice().unwrap());
+        assert_eq!(shares.into_data().try_to_vec::<f32>().unwrap(), expected);
+
+        let plain = batch::<f32>(&ImageSettings { height: 5, width: 7, ..Default::default() });
+        assert!(SoftLabels(plain).to_tensors(&Device::flex()).is_err());
     }
 }

@@ -218,6 +218,24 @@ fn two_iterators_at_once_are_two_whole_epochs() {
 }
 
 #[test]
+fn a_look_at_another_epoch_takes_nothing_from_the_iterator_under_way() {
+    let loader = numbers(50, 8);
+    let controller = loader.controller();
+    let mut training = loader.iter();
+    assert_eq!(training.next().unwrap().unwrap().0, planned(50, 8, 0)[0]);
+    assert_eq!(loader.iter().next().unwrap().unwrap().0, planned(50, 8, 1)[0]);
+    assert_eq!(training.next().unwrap().unwrap().0, planned(50, 8, 0)[1]);
+    // It tells of the one that gave the last batch.
+    assert_eq!((controller.epoch(), controller.step(), controller.state().position()), (0, 2, 16));
+    assert_eq!(training.by_ref().map(|batch| batch.unwrap().0).collect::<Vec<_>>(), planned(50, 8, 0)[2..]);
+
+    // One that takes the place of another has its source, once that one has come to its end.
+    training = loader.iter();
+    training.next().unwrap().unwrap();
+    assert_eq!((controller.epoch(), controller.step()), (2, 1));
+}
+
+#[test]
 fn an_iterator_that_is_dropped_early_has_used_up_its_epoch_and_no_more() {
     let loader = numbers(50, 8);
     assert_eq!(loader.iter().next().unwrap().unwrap().0, planned(50, 8, 0)[0]);

@@ -1,15 +1,13 @@
-//! A burn data set over an index and a cache, and checkpoints on disk.
+//! A burn data set over an index and a cache.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use std::fs;
-
-use burn::data::dataloader::DataLoaderBuilder;
 use burn::data::dataloader::batcher::Batcher;
+use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::data::dataset::Dataset as _;
 use burn::tensor::Device;
 use planfetch::prelude::*;
-use planfetch_burn::{BurnDataset, CheckpointRecorder};
+use planfetch_burn::{BurnDataset, PlanDataLoaderBuilder};
 use planfetch_testkit::{ACCESS_KEY, S3Server, SECRET_KEY};
 
 /// An index of texts with the numbers 0..n, behind a server, and a cache for them.
@@ -84,54 +82,26 @@ fn an_index_out_of_range_panics_as_burn_wants_it() {
 }
 
 #[test]
-fn a_checkpoint_is_whole_or_not_there_and_the_newest_are_kept() {
-    struct Empty;
-    impl ObjectUris for Empty {
-        fn write_uri(&self, _id: SampleId, _uri: &mut String) -> bool {
-            false
-        }
-    }
-    impl Dataset for Empty {
-        type Sample = ();
-        fn len(&self) -> u64 {
-            10
-        }
-        fn get(&self, _ctx: &mut SampleContext<'_>) -> Result<(), BoxError> {
-            Ok(())
-        }
-    }
-    let plan = SequentialPlanProvider::new(10, 2).unwrap();
-    let (mut loader, _) = LoaderBuilder::new(Empty, VecCollate, plan).build().unwrap();
-
+fn samples_that_are_parts_of_objects_are_those_parts_by_every_way_to_burn() {
     let dir = tempfile::tempdir().unwrap();
-    let recorder = CheckpointRecorder::new(dir.path().join("runs/1")).unwrap().with_every(2).with_keep(2);
-    assert!(recorder.latest().unwrap().is_none());
-    for step in 1..=5 {
-        loader.next().unwrap().unwrap();
-        if recorder.is_due(step) || step == 5 {
-            let write = |folder: &std::path::Path| Ok(fs::write(folder.join("model"), step.to_string())?);
-            recorder.save(step, &loader.state(), write).unwrap();
-        }
-    }
-    let names = || {
-        let entries = fs::read_dir(dir.path().join("runs/1")).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort_unstable();
-        names
-    };
-    assert_eq!(names(), ["step-000000000004", "step-000000000005"]);
+    let (server, _, cache) = numbers(0, dir.path());
+    // Ten numbers of two digits each in one object.
+    server.put("numbers", "shard", b"20212223242526272829");
+    let rows: String = (0..10).map(|i| format!("s3://numbers/shard,{i},{},2\n", i * 2)).collect();
+    let settings =
+        CsvSettings { offset_col: Some("offset".into()), length_col: Some("length".into()), ..CsvSettings::default() };
+    let csv = format!("s3_uri,label,offset,length\n{rows}");
+    let index = planfetch::index::read_index_csv(csv.as_bytes(), "parts.csv", &settings).unwrap();
+    let expected: Vec<u64> = (20..30).collect();
 
-    // A process that dies while it writes: the checkpoint before is the newest.
-    let died = recorder.save(6, &loader.state(), |folder| {
-        fs::write(folder.join("model"), "half")?;
-        Err("killed".into())
-    });
-    let error = died.unwrap_err().to_string();
-    assert!(error.contains("step-000000000006") && error.contains("killed"), "{error}");
-    let latest = recorder.latest().unwrap().unwrap();
-    assert_eq!((latest.step, latest.state.position()), (5, 10));
-    assert_eq!(fs::read_to_string(latest.path.join("model")).unwrap(), "5");
-    // What it left goes with the next one.
-    recorder.save(7, &loader.state(), |_| Ok(())).unwrap();
-    assert_eq!(names(), ["step-000000000005", "step-000000000007"]);
+    let dataset = || ObjectPathDataset::new(index.clone(), parse);
+    let plan = SequentialPlanProvider::new(10, 5).unwrap();
+    let ours = PlanDataLoaderBuilder::new(dataset(), plan).with_cache(cache.clone());
+    let ours = ours.build_with_batcher(Whole).unwrap();
+    assert_eq!(ours.iter().flat_map(Result::unwrap).collect::<Vec<_>>(), expected);
+
+    let burns = BurnDataset::new(dataset()).with_cache(cache);
+    let samples = burns.get_many((0..10).collect()).unwrap();
+    assert_eq!(samples.into_iter().map(|(number, _)| number).collect::<Vec<_>>(), expected);
+    assert_eq!(burns.get(7).unwrap(), (27, 7));
 }

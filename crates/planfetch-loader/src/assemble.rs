@@ -21,6 +21,9 @@ use crate::on_error::{MAX_TRIES, OnError, Wanted, substitute};
 use crate::schedule::{Job, Place};
 use crate::stats::Counters;
 
+/// So many samples in a row that the cache can't get, for another reason than that they are missing, are no bad samples.
+const OUTAGE: u64 = 8;
+
 /// What happens while a batch is made.
 pub(crate) enum Event {
     /// The object of a sample is local, or can't be had. `generation` and `number` tell for which batch it was asked,
@@ -107,7 +110,11 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
             match self.fill(job, &row, attempt, &mut buffer)? {
                 Outcome::Filled => {
                     let filled = Instant::now();
-                    let inner = self.collate.finish(buffer);
+                    let mut inner = self.collate.finish(buffer);
+                    let num_padding = row.iter().filter(|wanted| wanted.padding).count();
+                    if 0 < num_padding {
+                        self.collate.set_padding(&mut inner, num_padding);
+                    }
                     let bytes = self.collate.num_bytes(&inner).unwrap_or(0);
                     let finished = Instant::now();
                     self.counters.add_collate(finished - filled);
@@ -115,7 +122,7 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
                     let contents = Contents {
                         place: job.place,
                         ids: row.iter().map(|wanted| wanted.id).collect(),
-                        num_padding: row.iter().filter(|wanted| wanted.padding).count(),
+                        num_padding,
                         failed: std::mem::take(failed),
                     };
                     let batch = Ok(Batch::new(inner, contents, self.recycled.0.clone()));
@@ -186,7 +193,13 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
         }
         let (failures, last) = attempt.end();
         self.last = last;
-        Ok(if failures.is_empty() { Outcome::Filled } else { Outcome::Failed(failures) })
+        if failures.is_empty() {
+            if !row.is_empty() {
+                self.counters.reset_failed_in_a_row();
+            }
+            return Ok(Outcome::Filled);
+        }
+        Ok(Outcome::Failed(failures))
     }
 
     /// Asks for the object of each sample, and hands each sample to `start` as soon as its object is local. Returns false
@@ -259,7 +272,7 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
         failures: Vec<Failure>,
         failed: &mut Vec<FailedSample>,
     ) -> Result<(), LoaderError> {
-        let is_outage = failures.len() == row.len() && failures.iter().any(|failure| is_out_of_reach(&failure.cause));
+        let is_outage = self.is_outage(row.len(), &failures);
         let mut failures = failures.into_iter().peekable();
         let slots = std::mem::take(row);
         for (index, mut wanted) in slots.iter().cloned().enumerate() {
@@ -301,6 +314,21 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
         Ok(())
     }
 
+    /// Returns whether a batch failed because of its store and not of its samples. To skip them would end epoch after
+    /// epoch without a sample.
+    fn is_outage(&self, len: usize, failures: &[Failure]) -> bool {
+        if failures.len() < len {
+            self.counters.reset_failed_in_a_row();
+            return false;
+        }
+        let in_a_row = self.counters.add_failed_in_a_row(len);
+        let kinds = || failures.iter().map(|failure| cache_error_kind(&failure.cause));
+        let is_out_of_reach = kinds().any(|kind| kind == Some(CacheErrorKind::Unavailable));
+        // A store may refuse, or a URI be wrong, for a single object too; not for many one after another.
+        let is_refused = kinds().all(|kind| kind.is_some_and(|kind| kind != CacheErrorKind::NotFound));
+        is_out_of_reach || (is_refused && OUTAGE <= in_a_row)
+    }
+
     fn failed(&self, job: &Job, wanted: &Wanted, cause: BoxError) -> FailedSample {
         let Wanted { id, position, slot, .. } = *wanted;
         let (epoch, step) = (job.place.epoch, job.place.step);
@@ -315,9 +343,4 @@ fn collate_error(job: &Job, cause: BoxError) -> LoaderError {
 
 fn cache_error_kind(cause: &BoxError) -> Option<CacheErrorKind> {
     cause.downcast_ref::<CacheError>().map(CacheError::kind)
-}
-
-/// Returns whether a sample failed because its store could not be reached, which is no fault of the sample.
-fn is_out_of_reach(cause: &BoxError) -> bool {
-    cache_error_kind(cause) == Some(CacheErrorKind::Unavailable)
 }

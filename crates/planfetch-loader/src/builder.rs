@@ -147,7 +147,7 @@ impl<D: Dataset, C: Collate<D::Sample>> LoaderBuilder<D, C> {
                 last: None,
             })
             .collect();
-        let uris: Arc<dyn ObjectUris> = Arc::new(Uris(dataset));
+        let uris: Arc<dyn ObjectUris> = Arc::new(dataset);
         let download_concurrency = cache.as_ref().map(|cache| cache.settings().download_concurrency);
         let coordinator = cache.map(|cache| PrefetchCoordinator::with_uris(cache, Arc::clone(&uris), &settings));
         let moves = unbounded();
@@ -231,21 +231,4 @@ fn check_fit<D: Dataset>(
         });
     }
     Ok(())
-}
-
-/// The objects of a data set that the workers use too.
-struct Uris<D>(Arc<D>);
-
-impl<D: Dataset> ObjectUris for Uris<D> {
-    fn write_uri(&self, id: SampleId, uri: &mut String) -> bool {
-        self.0.write_uri(id, uri)
-    }
-
-    fn object_range(&self, id: SampleId) -> Option<std::ops::Range<u64>> {
-        self.0.object_range(id)
-    }
-
-    fn object_size(&self, id: SampleId) -> Option<u64> {
-        self.0.object_size(id)
-    }
 }

@@ -1,30 +1,35 @@
 //! Checkpoints that hold the loader's state beside the model's record.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use planfetch::prelude::*;
+use crate::error::BoxError;
+use crate::state::LoaderState;
 
 /// The file with the loader's state.
 const STATE: &str = "loader.json";
-/// What the folders are called: their step, with leading zeros, follows.
-const PREFIX: &str = "step-";
+/// What the folders are called: how many were saved before, with leading zeros, and the step follow.
+const PREFIX: &str = "checkpoint-";
+/// Stands between the two.
+const STEP: &str = "-step-";
 /// The end of a folder's name while it is being written.
 const UNFINISHED: &str = ".unfinished";
 
 /// Writes checkpoints of a training loop: a folder each, with the model's and the optimizer's record and the loader's
 /// state, so that a run that is killed at any moment goes on with the next batch.
 ///
-/// A checkpoint is written beside, flushed to disk and renamed, so that it is there whole or not at all. The newest are
-/// kept.
+/// A checkpoint is written beside, flushed to disk and renamed, so that it is there whole or not at all. Those that were
+/// saved last are kept, whatever their steps: a run that began anew, or went back, goes on from its own. Of several ranks,
+/// one saves, and all may read.
 ///
 /// # Example
 ///
 /// ```
-/// use planfetch_burn::CheckpointRecorder;
-/// # use planfetch::prelude::*;
-/// # use planfetch_burn::{PlanDataLoaderBuilder, ToTensors};
+/// use planfetch_loader::CheckpointRecorder;
+/// # use planfetch_loader::{BoxError, Dataset, LoaderBuilder, ObjectUris, SampleContext, VecCollate};
+/// # use planfetch_plan::{SampleId, ShuffleOncePerEpochPlanProvider};
 /// # struct Numbers;
 /// # impl ObjectUris for Numbers {
 /// #     fn write_uri(&self, _id: SampleId, _uri: &mut String) -> bool { false }
@@ -42,7 +47,7 @@ const UNFINISHED: &str = ".unfinished";
 ///     let batch = batch?;
 ///     // ... a step of the optimizer ...
 ///     if recorder.is_due(step) {
-///         // `model.clone().into_record().save(folder.join("model"))?`, and so on.
+///         // The model's record and the optimizer's, in whatever files they have.
 ///         recorder.save(step, &controller.state(), |folder| Ok(std::fs::write(folder.join("model"), "weights")?))?;
 ///     }
 /// }
@@ -114,7 +119,7 @@ impl CheckpointRecorder {
     }
 
     /// Saves a checkpoint after `step` steps: the loader's state, and what `save` writes into the folder that it is
-    /// given. One of the same step is replaced.
+    /// given.
     ///
     /// # Errors
     ///
@@ -125,9 +130,14 @@ impl CheckpointRecorder {
         state: &LoaderState,
         save: impl FnOnce(&Path) -> Result<(), BoxError>,
     ) -> Result<Checkpoint, CheckpointError> {
-        let path = self.directory.join(format!("{PREFIX}{step:012}"));
+        let saved = self.list()?;
+        let number = saved.last().map_or(0, |last| last.number.saturating_add(1));
+        let path = self.directory.join(format!("{PREFIX}{number:06}{STEP}{step}"));
         self.write(&path, state, save).map_err(|cause| CheckpointError { path: path.clone(), cause })?;
-        self.prune()?;
+        // Besides the one that has just been saved.
+        for old in saved.iter().rev().skip(self.keep - 1) {
+            remove(&old.path).map_err(|error| failed(&old.path, error))?;
+        }
         Ok(Checkpoint { path, step, state: state.clone() })
     }
 
@@ -137,71 +147,85 @@ impl CheckpointRecorder {
         state: &LoaderState,
         save: impl FnOnce(&Path) -> Result<(), BoxError>,
     ) -> Result<(), BoxError> {
+        self.sweep()?;
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(UNFINISHED);
         let unfinished = PathBuf::from(unfinished);
-        self.sweep()?;
         fs::create_dir(&unfinished)?;
         save(&unfinished)?;
         fs::write(unfinished.join(STATE), serde_json::to_vec(state)?)?;
-        for entry in fs::read_dir(&unfinished)? {
-            File::open(entry?.path())?.sync_all()?;
-        }
-        File::open(&unfinished)?.sync_all()?;
-        remove(path)?;
+        sync(&unfinished)?;
         fs::rename(&unfinished, path)?;
         File::open(&self.directory)?.sync_all()?;
         Ok(())
     }
 
-    /// Returns the newest checkpoint, or `None` where there is none.
+    /// Returns the checkpoint that was saved last, or `None` where there is none.
     ///
     /// # Errors
     ///
     /// When the directory or the state can't be read.
     pub fn latest(&self) -> Result<Option<Checkpoint>, CheckpointError> {
-        let Some((step, path)) = self.list()?.pop() else { return Ok(None) };
+        let Some(Saved { step, path, .. }) = self.list()?.pop() else { return Ok(None) };
         let file = path.join(STATE);
         let bytes = fs::read(&file).map_err(|error| failed(&file, error))?;
         let state = serde_json::from_slice(&bytes).map_err(|error| failed(&file, error))?;
         Ok(Some(Checkpoint { path, step, state }))
     }
 
-    /// Returns the whole checkpoints, oldest first.
-    fn list(&self) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
+    /// Returns the whole checkpoints in the order in which they were saved.
+    fn list(&self) -> Result<Vec<Saved>, CheckpointError> {
         let entries = fs::read_dir(&self.directory).map_err(|error| failed(&self.directory, error))?;
         let mut found = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|error| failed(&self.directory, error))?;
-            let name = entry.file_name();
-            let step = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse().ok());
-            found.extend(step.map(|step| (step, entry.path())));
+            found.extend(Saved::of(entry.path()));
         }
         found.sort_unstable();
         Ok(found)
     }
 
-    /// Deletes all but the newest checkpoints.
-    fn prune(&self) -> Result<(), CheckpointError> {
-        let mut checkpoints = self.list()?;
-        checkpoints.truncate(checkpoints.len().saturating_sub(self.keep));
-        for (_, path) in checkpoints {
-            remove(&path).map_err(|error| failed(&path, error))?;
-        }
-        Ok(())
-    }
-
     /// Deletes what a process that was killed has left unfinished.
     fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.directory)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(UNFINISHED)) {
-                remove(&entry.path())?;
+            let path = entry?.path();
+            let name = path.file_name().and_then(OsStr::to_str);
+            if name.is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(UNFINISHED)) {
+                remove(&path)?;
             }
         }
         Ok(())
     }
+}
+
+/// The folder of a whole checkpoint.
+#[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Saved {
+    /// How many were saved before.
+    number: u64,
+    step: u64,
+    path: PathBuf,
+}
+
+impl Saved {
+    fn of(path: PathBuf) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        let (number, step) = name.strip_prefix(PREFIX)?.split_once(STEP)?;
+        Some(Self { number: number.parse().ok()?, step: step.parse().ok()?, path })
+    }
+}
+
+/// Flushes a folder to disk with all that is in it.
+fn sync(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(folder)?.sync_all()
 }
 
 /// Deletes a folder, if it is there.

@@ -9,6 +9,7 @@ pub use crate::collate::stack::StackCollate;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::error::BoxError;
 
@@ -88,6 +89,13 @@ pub trait Collate<S>: Send + Sync + 'static {
     /// Makes the batch, when every slot has been filled.
     fn finish(&self, buffer: Self::Buffer) -> Self::Batch;
 
+    /// Marks the last `num_padding` slots of a batch, which only repeat samples so that all ranks have equally many; see
+    /// [`Batch::num_padding`](crate::Batch::num_padding). Called where there are such slots, right after
+    /// [`finish`](Self::finish). By default it does nothing, for batches that have no place to mark them in.
+    fn set_padding(&self, batch: &mut Self::Batch, num_padding: usize) {
+        let _ = (batch, num_padding);
+    }
+
     /// Returns how many bytes of memory a batch takes, or `None` where that is not known, which is what this method does
     /// by default. [`LoaderSettings::max_batch_bytes`](crate::LoaderSettings::max_batch_bytes) needs it.
     fn num_bytes(&self, batch: &Self::Batch) -> Option<u64> {
@@ -100,6 +108,41 @@ pub trait Collate<S>: Send + Sync + 'static {
     fn recycle(&self, batch: Self::Batch) -> Option<Self::Buffer> {
         drop(batch);
         None
+    }
+}
+
+/// What several loaders share is one as it is.
+impl<S, C: Collate<S>> Collate<S> for Arc<C> {
+    type Buffer = C::Buffer;
+    type Slot<'b> = C::Slot<'b>;
+    type Batch = C::Batch;
+
+    fn buffer(&self) -> C::Buffer {
+        (**self).buffer()
+    }
+
+    fn slots<'b>(&self, buffer: &'b mut C::Buffer, len: usize) -> Vec<C::Slot<'b>> {
+        (**self).slots(buffer, len)
+    }
+
+    fn put(&self, sample: S, slot: C::Slot<'_>) -> Result<(), BoxError> {
+        (**self).put(sample, slot)
+    }
+
+    fn finish(&self, buffer: C::Buffer) -> C::Batch {
+        (**self).finish(buffer)
+    }
+
+    fn set_padding(&self, batch: &mut C::Batch, num_padding: usize) {
+        (**self).set_padding(batch, num_padding);
+    }
+
+    fn num_bytes(&self, batch: &C::Batch) -> Option<u64> {
+        (**self).num_bytes(batch)
+    }
+
+    fn recycle(&self, batch: C::Batch) -> Option<C::Buffer> {
+        (**self).recycle(batch)
     }
 }
 

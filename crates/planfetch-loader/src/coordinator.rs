@@ -241,6 +241,7 @@ impl PrefetchCoordinator {
         let known = last.end();
         let mut is_behind = true;
         for _ in 0..max_steps {
+            self.make_room(known);
             let moves = self.window.advance(self.cursor, known, usize::from(self.has_room()));
             for step in moves.enter {
                 let step = self.ask_for(step);
@@ -256,6 +257,18 @@ impl PrefetchCoordinator {
             }
         }
         is_behind
+    }
+
+    /// Gives up what lies behind the reader where it takes room from what lies ahead: first what the groups of
+    /// `prune_every` would have kept for a while, then what `batches_back` keeps.
+    fn make_room(&mut self, known: u64) {
+        let wants_more = self.window.end() < self.cursor.saturating_add(self.batches_ahead as u64).min(known);
+        for back in [self.batches_back as u64, 0] {
+            if wants_more && !self.has_room() {
+                let leave = self.window.shed(self.cursor.saturating_sub(back));
+                self.give_up(leave);
+            }
+        }
     }
 
     /// Gives up what a window before this one held and this one does not hold too.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use planfetch_cache::LocalFile;
 use planfetch_index::SampleIndex;
@@ -56,6 +57,21 @@ pub(crate) fn object_size(uris: &(impl ObjectUris + ?Sized), id: SampleId) -> u6
 pub(crate) fn uri_of(uris: &(impl ObjectUris + ?Sized), id: SampleId) -> Option<String> {
     let mut uri = String::new();
     write_uri(uris, id, &mut uri).unwrap_or(false).then_some(uri)
+}
+
+/// What several loaders share is one as it is.
+impl<U: ObjectUris + ?Sized> ObjectUris for Arc<U> {
+    fn write_uri(&self, id: SampleId, uri: &mut String) -> bool {
+        (**self).write_uri(id, uri)
+    }
+
+    fn object_range(&self, id: SampleId) -> Option<Range<u64>> {
+        (**self).object_range(id)
+    }
+
+    fn object_size(&self, id: SampleId) -> Option<u64> {
+        (**self).object_size(id)
+    }
 }
 
 impl ObjectUris for SampleIndex {
@@ -124,6 +140,23 @@ pub trait Dataset: ObjectUris + 'static {
     ///
     /// Whatever keeps the sample from being had. The loader adds its id and URI.
     fn get(&self, ctx: &mut SampleContext<'_>) -> Result<Self::Sample, BoxError>;
+}
+
+/// What several loaders share is one as it is.
+impl<D: Dataset + ?Sized> Dataset for Arc<D> {
+    type Sample = D::Sample;
+
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    fn is_empty(&self) -> bool {
+        (**self).is_empty()
+    }
+
+    fn get(&self, ctx: &mut SampleContext<'_>) -> Result<D::Sample, BoxError> {
+        (**self).get(ctx)
+    }
 }
 
 /// What a [`Dataset`] is told about the sample that it is asked for.

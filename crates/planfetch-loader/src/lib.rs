@@ -40,7 +40,8 @@
 //! - [`Dataset`] makes a sample of its id and its local file; [`Collate`] makes a batch of samples.
 //! - [`LoaderBuilder`] puts them together with a plan and a cache.
 //! - [`PrefetchingLoader`] is the iterator over batches, [`PrefetchController`] says which epoch it delivers.
-//! - [`LoaderState`] is where a run is, to go on from in another process; [`LoaderReport`] is where its time went.
+//! - [`LoaderState`] is where a run is, to go on from in another process, and [`CheckpointRecorder`] keeps it
+//!   on disk beside the model; [`LoaderReport`] is where its time went.
 //! - [`PrefetchCoordinator`] keeps the window local; it is public for those who own their loop.
 //!
 //! # How the parts fit
@@ -73,6 +74,7 @@ mod arrivals;
 mod assemble;
 mod batch;
 mod builder;
+mod checkpoint;
 mod collate;
 mod controller;
 mod coordinator;
@@ -101,6 +103,7 @@ mod window;
 
 pub use crate::batch::Batch;
 pub use crate::builder::LoaderBuilder;
+pub use crate::checkpoint::{Checkpoint, CheckpointError, CheckpointRecorder};
 pub use crate::collate::{Collate, CollateFn, PadCollate, PaddedBatch, StackCollate, VecCollate, collate_fn};
 pub use crate::controller::PrefetchController;
 pub use crate::coordinator::PrefetchCoordinator;

@@ -2,6 +2,8 @@
 //!
 //! A plain function of the plans that are known.
 
+use std::collections::HashMap;
+
 use planfetch_cache::NextUse;
 use planfetch_plan::{PlanView, RankPlan, SampleId};
 
@@ -9,10 +11,10 @@ use planfetch_plan::{PlanView, RankPlan, SampleId};
 #[derive(Debug)]
 pub(crate) enum Occurrences {
     /// Of a plan in memory that holds each sample at most once: the position of each sample, plus 1.
-    Once(Vec<u32>),
+    Once(Positions),
     /// Of one that repeats samples: the first position of each sample, and for each position the next one of the same
     /// sample, all plus 1.
-    Repeated { first: Vec<u32>, after: Vec<u32> },
+    Repeated { first: Positions, after: Vec<u32> },
     /// Of one that computes its ids, each at most once.
     Lazy(PlanView),
     /// The plan is too long for a list of its positions.
@@ -24,27 +26,26 @@ impl Occurrences {
         if plan.is_lazy() {
             return Self::Lazy(plan.clone());
         }
-        let num_samples = usize::try_from(plan.num_samples());
-        let (Ok(num_samples), Ok(_)) = (num_samples, u32::try_from(plan.num_ids())) else { return Self::Unknown };
+        let Ok(_) = u32::try_from(plan.num_ids()) else { return Self::Unknown };
         let Some(ids) = plan.range_flat(0, plan.num_ids()) else { return Self::Unknown };
-        let mut first = vec![0_u32; num_samples];
-        let mut last = Vec::new();
+        let mut first = Positions::new(plan);
+        let mut last = None::<Positions>;
         let mut after = Vec::new();
         // OK because the number of ids fits in 32 bits, and so do positions plus 1.
         for (position, id) in (0_u32..).zip(ids) {
             let number = position + 1;
-            if first[id.index()] == 0 {
-                first[id.index()] = number;
+            if first.get(id) == 0 {
+                first.set(id, number);
             } else {
                 if after.is_empty() {
-                    // The first that is repeated: up to here, the last position of each sample is its first.
                     after = vec![0; plan.num_ids()];
-                    last = first.clone();
                 }
-                after[last[id.index()] as usize - 1] = number;
+                // At the first that is repeated: up to here, the last position of each sample is its first.
+                let last = last.get_or_insert_with(|| first.clone());
+                after[last.get(id) as usize - 1] = number;
             }
-            if !last.is_empty() {
-                last[id.index()] = number;
+            if let Some(last) = &mut last {
+                last.set(id, number);
             }
         }
         if after.is_empty() { Self::Once(first) } else { Self::Repeated { first, after } }
@@ -54,7 +55,7 @@ impl Occurrences {
     fn first(&self, sample: SampleId) -> Option<usize> {
         match self {
             Self::Once(first) | Self::Repeated { first, .. } => {
-                first.get(sample.index()).and_then(|number| number.checked_sub(1)).map(|position| position as usize)
+                first.get(sample).checked_sub(1).map(|position| position as usize)
             }
             Self::Lazy(plan) => plan.lazy_position_of(sample),
             Self::Unknown => None,
@@ -65,6 +66,41 @@ impl Occurrences {
     fn after(&self, position: usize) -> Option<usize> {
         let Self::Repeated { after, .. } = self else { return None };
         after.get(position).and_then(|number| number.checked_sub(1)).map(|position| position as usize)
+    }
+}
+
+/// A position, plus 1, for each sample; 0 where it has none.
+#[derive(Clone, Debug)]
+pub(crate) enum Positions {
+    /// By the index of the sample.
+    Dense(Vec<u32>),
+    /// Of a plan with few of many samples, for which a list of all would be much larger than the plan.
+    Sparse(HashMap<SampleId, u32>),
+}
+
+/// With fewer ids than one in so many samples, a table of the ids takes less memory than a list of the samples.
+const SPARSE: usize = 8;
+
+impl Positions {
+    fn new(plan: &PlanView) -> Self {
+        match usize::try_from(plan.num_samples()) {
+            Ok(num_samples) if num_samples / SPARSE <= plan.num_ids() => Self::Dense(vec![0; num_samples]),
+            _ => Self::Sparse(HashMap::with_capacity(plan.num_ids())),
+        }
+    }
+
+    fn get(&self, sample: SampleId) -> u32 {
+        match self {
+            Self::Dense(numbers) => numbers.get(sample.index()).copied().unwrap_or(0),
+            Self::Sparse(numbers) => numbers.get(&sample).copied().unwrap_or(0),
+        }
+    }
+
+    fn set(&mut self, sample: SampleId, number: u32) {
+        match self {
+            Self::Dense(numbers) => numbers[sample.index()] = number,
+            Self::Sparse(numbers) => drop(numbers.insert(sample, number)),
+        }
     }
 }
 
@@ -144,10 +180,10 @@ mod tests {
         #[test]
         fn the_next_use_is_what_looking_at_every_place_finds(
             ids in prop::collection::vec(0_u64..12, 0..60), batch_size in 1_usize..7, split in 0_usize..60,
-            world_size in 1_u32..4,
+            world_size in 1_u32..4, num_samples in prop_oneof![Just(12), Just(1_000_000_000)],
         ) {
             let (first, second) = ids.split_at(split.min(ids.len()));
-            let plan = |ids: &[u64]| PlanView::from_ids(ids.iter().copied(), batch_size, 12).unwrap();
+            let plan = |ids: &[u64]| PlanView::from_ids(ids.iter().copied(), batch_size, num_samples).unwrap();
             check([plan(first), plan(second)], World { rank: world_size - 1, world_size })?;
         }
 

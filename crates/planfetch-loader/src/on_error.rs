@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 /// [`PrefetchController::failed_samples`](crate::PrefetchController::failed_samples).
 ///
 /// A batch of which every sample fails, at least one of them because the store can't be reached, is an error under all
-/// of them: that is an outage, and no fault of the data.
+/// of them: that is an outage, and no fault of the data. So is one where store, credentials or settings keep every object
+/// away, after 8 samples in a row.
 ///
 /// # Example
 ///

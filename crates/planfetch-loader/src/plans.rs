@@ -62,7 +62,7 @@ impl Plans {
             .ok_or(RestoreError::Position { position: cursor.position, num_ids: num_ids as u64 })
             .map_err(LoaderError::from)?;
         let step = if position == num_ids { plan.plan().num_batches() } else { position / batch_size };
-        Ok(Place { epoch: cursor.epoch, step, position })
+        Ok(Place { epoch: cursor.epoch, step, position }.settled(&plan))
     }
 
     /// Returns this rank's plan of `epoch`. Who asks while it is being made waits for it; no I/O is done meanwhile.

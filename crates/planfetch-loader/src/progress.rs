@@ -14,13 +14,14 @@ use crate::error::LoaderError;
 pub struct WithProgress<'a, B> {
     epoch: Epoch<'a, B>,
     bar: ProgressBar,
+    has_failed: bool,
 }
 
 impl<'a, B> Epoch<'a, B> {
     /// Shows the epoch's steps by an indicatif bar, whose style is the caller's. Feature `indicatif`.
     ///
     /// The bar begins where the epoch does, also after a resume. Its message says how long the training loop has waited
-    /// for batches so far, of all that it did. It is finished with the epoch.
+    /// for batches so far, of all that it did. It is finished with the epoch; after an error it stays where it was.
     ///
     /// # Errors
     ///
@@ -44,7 +45,7 @@ impl<'a, B> Epoch<'a, B> {
         // OK because an index fits in 64 bits, here and below.
         bar.set_length(controller.num_steps(controller.epoch())? as u64);
         bar.set_position(controller.step() as u64);
-        Ok(WithProgress { epoch: self, bar })
+        Ok(WithProgress { epoch: self, bar, has_failed: false })
     }
 }
 
@@ -55,10 +56,13 @@ impl<B> Iterator for WithProgress<'_, B> {
         let next = self.epoch.next();
         match &next {
             Some(Ok(batch)) => {
+                self.has_failed = false;
                 self.bar.set_position(batch.step() as u64 + 1);
                 self.bar.set_message(format!("waited {:.1} %", 100.0 * self.epoch.loader().waited_share()));
             }
-            Some(Err(_)) => {}
+            Some(Err(_)) => self.has_failed = true,
+            // The bar stays where the epoch broke off.
+            None if self.has_failed => self.bar.abandon(),
             None => self.bar.finish(),
         }
         next

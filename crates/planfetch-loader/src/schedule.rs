@@ -3,7 +3,7 @@
 //! A plain state machine: no threads and no clock. Batches are handed out to makers in plan order, come back in any
 //! order, and leave in plan order, or as they come back where that is wanted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use planfetch_plan::{RankBatch, RankPlan};
 
@@ -26,6 +26,20 @@ impl Place {
         Self { epoch, step: 0, position: 0 }
     }
 
+    /// Returns the place itself, or where nothing is left of its row for any rank, the next one of which something is.
+    ///
+    /// Whoever names a place settles it at once: the state of a run may be asked for at any moment, and all ranks have
+    /// the same. The start of an epoch is named before there is a plan, so it stays where it is: nothing is left of the
+    /// first row only where there is nothing in the whole epoch.
+    pub(crate) fn settled(mut self, plan: &RankPlan) -> Self {
+        let (batch_size, num_ids) = (plan.plan().batch_size(), plan.plan().num_ids());
+        while 0 < self.position && self.position < num_ids && plan.batch_from(self.position).is_none() {
+            self.step = self.position / batch_size + 1;
+            self.position = self.step.saturating_mul(batch_size).min(num_ids);
+        }
+        self
+    }
+
     fn next_epoch(self) -> Self {
         Self::start_of(self.epoch.saturating_add(1))
     }
@@ -44,8 +58,9 @@ pub(crate) struct Job {
 
 impl Job {
     /// Returns the place behind the step.
-    fn next_place(&self) -> Place {
-        Place { epoch: self.place.epoch, step: self.place.step + 1, position: self.batch.end() }
+    fn next_place(&self, plan: &RankPlan) -> Place {
+        let behind = Place { epoch: self.place.epoch, step: self.place.step + 1, position: self.batch.end() };
+        behind.settled(plan)
     }
 }
 
@@ -88,6 +103,9 @@ pub(crate) struct Rules {
 /// has to be remembered, and a batch that never comes must not be passed over for a whole epoch.
 pub(crate) const MAX_OVERTAKEN: usize = 16;
 
+/// Of how many batches the largest stands for the next one.
+const RECENT: usize = 32;
+
 /// A batch that was handed out, or the end of an epoch.
 #[derive(Debug)]
 struct Entry<T> {
@@ -115,8 +133,8 @@ pub(crate) struct Schedule<T> {
     entries: BTreeMap<u64, Entry<T>>,
     /// Entries that are not `Taken`; ends of epochs count too, so that empty epochs don't run away.
     under_way: usize,
-    /// The most bytes that a batch has taken so far.
-    largest_batch: u64,
+    /// How many bytes the last batches took.
+    recent_bytes: VecDeque<u64>,
     /// The first epoch that is not made: `num_epochs`, or behind the one that the reader went to by itself.
     end: Option<u64>,
     plan: Option<(u64, RankPlan)>,
@@ -138,7 +156,7 @@ impl<T> Schedule<T> {
             number_in: 0,
             entries: BTreeMap::new(),
             under_way: 0,
-            largest_batch: 0,
+            recent_bytes: VecDeque::with_capacity(RECENT),
             end: end(rules.num_epochs, Place::START),
             plan: None,
             taken_before: None,
@@ -246,7 +264,13 @@ impl<T> Schedule<T> {
 
     /// Returns how many batches may be under way, by their number and by what they take.
     fn capacity(&self) -> usize {
-        let fitting = self.rules.max_bytes.and_then(|max_bytes| max_bytes.checked_div(self.largest_batch));
+        if self.rules.max_bytes.is_some() && self.recent_bytes.is_empty() {
+            // What one takes isn't known yet.
+            return 1;
+        }
+        // Of the last ones only: one that is much larger than the others must not slow a whole run down.
+        let largest = self.recent_bytes.iter().copied().max().unwrap_or(0);
+        let fitting = self.rules.max_bytes.and_then(|max_bytes| max_bytes.checked_div(largest));
         let fitting = fitting.map_or(usize::MAX, |fitting| usize::try_from(fitting).unwrap_or(usize::MAX).max(1));
         self.rules.capacity.min(fitting)
     }
@@ -278,14 +302,8 @@ impl<T> Schedule<T> {
             let Some((_, plan)) = self.plan.as_ref().filter(|(of, _)| *of == place.epoch) else {
                 return Next::FindPlan(place.epoch);
             };
-            let (batch_size, num_ids) = (plan.plan().batch_size(), plan.plan().num_ids());
-            if num_ids <= place.position {
-                self.enter(What::EndOfEpoch, place.next_epoch());
-                continue;
-            }
             let Some(batch) = plan.batch_from(place.position) else {
-                // A row of which nothing is left for any rank is no step.
-                self.next_in.position = (place.position / batch_size + 1).saturating_mul(batch_size).min(num_ids);
+                self.enter(What::EndOfEpoch, place.next_epoch());
                 continue;
             };
             let job = Job { generation: self.generation, number: self.number_in, place, batch };
@@ -293,11 +311,12 @@ impl<T> Schedule<T> {
                 .taken_before
                 .as_mut()
                 .is_some_and(|(epoch, steps)| *epoch == place.epoch && steps.remove(&place.step));
+            let next = job.next_place(plan);
             if was_taken && self.entries.is_empty() {
-                self.next_in = job.next_place();
+                self.next_in = next;
                 continue;
             }
-            self.enter(if was_taken { What::Taken } else { What::Making }, job.next_place());
+            self.enter(if was_taken { What::Taken } else { What::Making }, next);
             if !was_taken {
                 return Next::Make(job);
             }
@@ -310,7 +329,10 @@ impl<T> Schedule<T> {
         if job.generation != self.generation || self.stopped {
             return Some(batch);
         }
-        self.largest_batch = self.largest_batch.max(bytes);
+        if self.recent_bytes.len() == RECENT {
+            self.recent_bytes.pop_front();
+        }
+        self.recent_bytes.push_back(bytes);
         if let Some(entry) = self.entries.get_mut(&job.number) {
             entry.what = What::Ready(batch);
         }

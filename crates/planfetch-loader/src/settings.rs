@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::depth::Depth;
 use crate::error::LoaderError;
@@ -42,8 +43,8 @@ pub struct LoaderSettings {
     /// How many bytes the objects in the window may take on disk. Default: no limit.
     ///
     /// It holds where sizes are known ([`ObjectUris::object_size`](crate::ObjectUris::object_size)), on each rank. The
-    /// window then ends before it exceeds the limit; where one batch alone exceeds it, batches are fetched one at a time,
-    /// with one warning.
+    /// window then ends before it exceeds the limit, after what lies behind the reader has made room; where one batch
+    /// alone exceeds it, batches are fetched one at a time, with one warning.
     pub max_ahead_bytes: Option<u64>,
     /// How many batches behind the reader stay on disk. Default: 4.
     pub batches_back: usize,
@@ -72,7 +73,8 @@ pub struct LoaderSettings {
     /// How many bytes the batches that `prefetch_factor` counts may take together. Default: no limit.
     ///
     /// It holds where the collate tells the size of a batch ([`Collate::num_bytes`](crate::Collate::num_bytes)), from
-    /// the first one on. A limit below the size of one batch leaves one at a time.
+    /// the first one on, which is made alone; one that is larger than those before may exceed it. A limit below the size
+    /// of one batch leaves one at a time.
     pub max_batch_bytes: Option<u64>,
 }
 
@@ -90,8 +92,7 @@ pub struct LoaderSettings {
 /// assert_eq!(BatchesAhead::default(), 200.into());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(from = "BatchesAheadForm", into = "BatchesAheadForm")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BatchesAhead {
     /// As many as the latency of the store and the pace of the training loop ask for, from 16 to 2,000.
     ///
@@ -125,35 +126,46 @@ impl From<usize> for BatchesAhead {
     }
 }
 
-/// What stands in a file.
-#[derive(Deserialize, Serialize)]
-#[serde(untagged)]
-enum BatchesAheadForm {
-    Fixed(usize),
-    Word(Word),
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Word {
-    Auto,
-}
-
-impl From<BatchesAheadForm> for BatchesAhead {
-    fn from(form: BatchesAheadForm) -> Self {
-        match form {
-            BatchesAheadForm::Fixed(batches) => Self::Fixed(batches),
-            BatchesAheadForm::Word(Word::Auto) => Self::Auto,
+/// A number, or the word `auto`.
+impl Serialize for BatchesAhead {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Auto => serializer.serialize_str(AUTO),
+            // OK because an index fits in 64 bits.
+            Self::Fixed(batches) => serializer.serialize_u64(batches as u64),
         }
     }
 }
 
-impl From<BatchesAhead> for BatchesAheadForm {
-    fn from(ahead: BatchesAhead) -> Self {
-        match ahead {
-            BatchesAhead::Fixed(batches) => Self::Fixed(batches),
-            BatchesAhead::Auto => Self::Word(Word::Auto),
-        }
+impl<'de> Deserialize<'de> for BatchesAhead {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(BatchesAheadVisitor)
+    }
+}
+
+const AUTO: &str = "auto";
+
+struct BatchesAheadVisitor;
+
+impl Visitor<'_> for BatchesAheadVisitor {
+    type Value = BatchesAhead;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a number of batches of at least 1, or {AUTO:?}")
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, batches: u64) -> Result<BatchesAhead, E> {
+        let batches = usize::try_from(batches).map_err(|_| E::invalid_value(Unexpected::Unsigned(batches), &self))?;
+        Ok(BatchesAhead::Fixed(batches))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, batches: i64) -> Result<BatchesAhead, E> {
+        let number = u64::try_from(batches).map_err(|_| E::invalid_value(Unexpected::Signed(batches), &self))?;
+        self.visit_u64(number)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<BatchesAhead, E> {
+        if word == AUTO { Ok(BatchesAhead::Auto) } else { Err(E::invalid_value(Unexpected::Str(word), &self)) }
     }
 }
 

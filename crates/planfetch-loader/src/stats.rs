@@ -34,6 +34,8 @@ pub(crate) struct Counters {
     stages: PerCause<Meter>,
     /// A moving average of what one sample takes a worker.
     nanos_per_sample: AtomicU64,
+    /// Samples of batches of which every one failed, since one that did not.
+    failed_in_a_row: AtomicU64,
 }
 
 /// How often something was done, and the time that it took.
@@ -62,6 +64,18 @@ impl Counters {
     pub(crate) fn add_batch(&self, samples: usize) {
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.samples.fetch_add(samples as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reset_failed_in_a_row(&self) {
+        // Where samples come by the million, a look is cheaper than a write.
+        if self.failed_in_a_row.load(Ordering::Relaxed) != 0 {
+            self.failed_in_a_row.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns how many they are now.
+    pub(crate) fn add_failed_in_a_row(&self, samples: usize) -> u64 {
+        self.failed_in_a_row.fetch_add(samples as u64, Ordering::Relaxed) + samples as u64
     }
 
     pub(crate) fn add_failed(&self, samples: usize) {

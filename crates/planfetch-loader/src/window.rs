@@ -47,6 +47,13 @@ impl Window {
         Moves { enter, leave, is_behind }
     }
 
+    /// Gives up the steps before `keep_from`, where room is needed, and returns them.
+    pub(crate) fn shed(&mut self, keep_from: u64) -> Range<u64> {
+        let leave = self.start..keep_from.clamp(self.start, self.end);
+        self.start = leave.end;
+        leave
+    }
+
     /// Sets how many steps ahead are asked for. What has been asked for beyond stays.
     pub(crate) fn set_ahead(&mut self, ahead: usize) {
         self.ahead = ahead as u64;

@@ -1,9 +1,11 @@
 //! Images and indexes for tests, made from numbers, so that nothing large lies in the repository.
 
+use std::fs;
 use std::io::Cursor;
+use std::path::Path;
 
 use image::codecs::jpeg::JpegEncoder;
-use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
+use image::{DynamicImage, GrayImage, ImageFormat, Rgb, RgbImage};
 
 use crate::server::S3Server;
 
@@ -61,6 +63,36 @@ pub fn put_photographs(server: &S3Server, bucket: &str, n: usize) -> String {
         let key = format!("class_{class}/{i:06}.jpg");
         server.put(bucket, &key, &different[i % different.len()]);
         csv.push_str(&format!("s3://{bucket}/{key},{class}\n"));
+    }
+    csv
+}
+
+/// Puts 10,000 images of 12 by 12 pixels into `bucket` as `<row>.png`, and returns the index of them in CSV: the digits of
+/// 8 by 8 pixels that the index at `digits` lists by `file://`, each at several places of the larger image.
+///
+/// Every fifth row comes from a fifth row of the digits, so that those that are held out show digits that are not trained
+/// on.
+#[must_use]
+pub fn put_moved_digits(server: &S3Server, bucket: &str, digits: &Path) -> String {
+    let index = fs::read_to_string(digits).expect("the index of digits can be read");
+    let rows = index.lines().skip(1).map(|line| {
+        let (path, label) = line.strip_prefix("file://").and_then(|line| line.rsplit_once(',')).expect("a file's row");
+        (image::open(path).expect("the digit can be read").to_luma8(), label)
+    });
+    let (mut train, mut test) = (Vec::new(), Vec::new());
+    for (row, digit) in rows.enumerate() {
+        if row % 5 == 4 { test.push(digit) } else { train.push(digit) }
+    }
+    let mut csv = String::from("s3_uri,label\n");
+    for row in 0..10_000_usize {
+        let digits = if row % 5 == 4 { &test } else { &train };
+        let (digit, label) = &digits[row % digits.len()];
+        // One of 25.
+        let place = row / digits.len() * 7 + row * 3;
+        let mut moved = GrayImage::new(12, 12);
+        image::imageops::replace(&mut moved, digit, (place % 5) as i64, (place / 5 % 5) as i64);
+        server.put(bucket, &format!("{row}.png"), &png(moved));
+        csv.push_str(&format!("s3://{bucket}/{row}.png,{label}\n"));
     }
     csv
 }

@@ -12,6 +12,7 @@
 //! - [`S3Server`] speaks the real protocol over real HTTP, checks request signatures, and counts.
 //! - [`Fault`] is what can go wrong, [`FaultRule`] says when and for which objects.
 //! - [`fixtures`] makes images and indexes.
+//! - [`kill_after_lines`] kills a program in the middle of its work.
 //!
 //! It is for tests and benchmarks: its functions panic when the test machine fails them.
 
@@ -20,8 +21,10 @@
 mod fault;
 mod fault_body;
 pub mod fixtures;
+mod kill;
 mod memory_store;
 mod server;
 
 pub use crate::fault::{Fault, FaultRule, Occurrence};
+pub use crate::kill::{kill_after_lines, random_steps};
 pub use crate::server::{ACCESS_KEY, Counts, S3Server, SECRET_KEY};

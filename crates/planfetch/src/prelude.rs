@@ -26,9 +26,9 @@ pub use planfetch_index::{
     load_index_folder,
 };
 pub use planfetch_loader::{
-    Batch, BatchesAhead, BoxError, Collate, Dataset, FailedSample, LoaderBuilder, LoaderError, LoaderReport,
-    LoaderSettings, LoaderState, ObjectPathDataset, ObjectUris, OnError, PadCollate, PrefetchController,
-    PrefetchCoordinator, PrefetchingLoader, SampleContext, StackCollate, VecCollate, collate_fn,
+    Batch, BatchesAhead, BoxError, Checkpoint, CheckpointRecorder, Collate, Dataset, FailedSample, LoaderBuilder,
+    LoaderError, LoaderReport, LoaderSettings, LoaderState, ObjectPathDataset, ObjectUris, OnError, PadCollate,
+    PrefetchController, PrefetchCoordinator, PrefetchingLoader, SampleContext, StackCollate, VecCollate, collate_fn,
 };
 pub use planfetch_plan::{
     BalancedSubsamplingPlanProvider, BucketPlanProvider, ConcatPlanProvider, CurriculumPlanProvider, Cursor,

@@ -30,6 +30,10 @@ macro_rules! tuple {
                 ($(self.$index.finish(buffer.$index),)+)
             }
 
+            fn set_padding(&self, batch: &mut Self::Batch, num_padding: usize) {
+                $(self.$index.set_padding(&mut batch.$index, num_padding);)+
+            }
+
             fn num_bytes(&self, batch: &Self::Batch) -> Option<u64> {
                 Some(0 $(+ self.$index.num_bytes(&batch.$index)?)+)
             }

@@ -51,8 +51,8 @@ pub struct CauseReport {
 
 /// What one stage did.
 ///
-/// The stages of downloads (queue to verify) count what a batch in the making had to wait for; what was local in time is
-/// counted by the cache.
+/// The stages of downloads (queue to verify) count objects that a batch in the making had to wait for, each from when it
+/// was first asked for; what was local in time is counted by the cache.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StageReport {

@@ -247,3 +247,23 @@ proptest! {
         prop_assert_eq!((play.schedule.position(), play.schedule.taken_ahead()), before);
     }
 }
+
+#[test]
+fn one_batch_that_is_much_larger_slows_the_next_ones_down_and_not_the_run() {
+    let mut play = Play::new(1_000, 1, Rules { max_bytes: Some(80), ..rules(8, None) });
+    let under_way = |play: &mut Play, bytes| {
+        play.drive(&[0; 20]);
+        let most = play.making.len();
+        let job = play.making.remove(0);
+        assert!(play.schedule.deliver(&job, job.place, bytes).is_none());
+        play.drive(&[2]);
+        most
+    };
+    // What a batch takes isn't known before the first one.
+    assert_eq!(under_way(&mut play, 10), 1);
+    assert_eq!(under_way(&mut play, 80), 8);
+    // What was begun before is finished; after that, one at a time.
+    let after: Vec<usize> = (0..100).map(|_| under_way(&mut play, 10)).collect();
+    assert_eq!((after[6], after[20]), (1, 1), "{after:?}");
+    assert_eq!(after[99], 8, "{after:?}");
+}

@@ -1,10 +1,12 @@
 //! Ranks take their columns of the same plan, in equal numbers of steps.
 
-use planfetch_loader::{LoaderBuilder, VecCollate};
+use std::sync::Arc;
+
+use planfetch_loader::{BoxError, Collate, LoaderBuilder, VecCollate};
 use planfetch_plan::{PlanProvider, RemainderPolicy, ShuffleOncePerEpochPlanProvider, World};
 use proptest::prelude::*;
 
-use crate::support::{Numbers, load_rank, rest, settings};
+use crate::support::{Number, Numbers, load_rank, rest, settings};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
@@ -54,6 +56,49 @@ fn padding_is_marked() {
         loader.take(3).map(|batch| batch.unwrap().num_padding()).collect()
     };
     assert_eq!([padding(0), padding(1), padding(2)], [[0, 0, 0], [0, 0, 0], [2, 2, 1]]);
+}
+
+/// Keeps the numbers, and how many of them a collate was told to mark.
+struct Marked;
+
+impl Collate<Number> for Marked {
+    type Buffer = <VecCollate as Collate<Number>>::Buffer;
+    type Slot<'b> = &'b mut Option<Number>;
+    type Batch = (Vec<Number>, usize);
+
+    fn buffer(&self) -> Self::Buffer {
+        Vec::new()
+    }
+
+    fn slots<'b>(&self, buffer: &'b mut Self::Buffer, len: usize) -> Vec<&'b mut Option<Number>> {
+        VecCollate.slots(buffer, len)
+    }
+
+    fn put(&self, sample: Number, slot: &mut Option<Number>) -> Result<(), BoxError> {
+        VecCollate.put(sample, slot)
+    }
+
+    fn finish(&self, buffer: Self::Buffer) -> Self::Batch {
+        (VecCollate.finish(buffer), 0)
+    }
+
+    fn set_padding(&self, batch: &mut Self::Batch, num_padding: usize) {
+        batch.1 = num_padding;
+    }
+}
+
+#[test]
+fn every_collate_is_told_which_slots_are_padding_also_by_those_around_it() {
+    let provider = ShuffleOncePerEpochPlanProvider::new(10, 4, 5).unwrap();
+    let world = World { rank: 2, world_size: 3 };
+    let builder = || LoaderBuilder::new(Numbers::new(10), Arc::new(Marked), provider.clone());
+    let (loader, _) = builder().with_world(world, RemainderPolicy::Pad).build().unwrap();
+    let marked: Vec<usize> = loader.take(3).map(|batch| batch.unwrap().1).collect();
+    assert_eq!(marked, [2, 2, 1]);
+
+    let mut batch = ((Vec::new(), 0), (Vec::new(), 0));
+    (Marked, Arc::new(Marked)).set_padding(&mut batch, 3);
+    assert_eq!((batch.0.1, batch.1.1), (3, 3));
 }
 
 #[test]

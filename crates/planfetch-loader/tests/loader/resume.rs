@@ -105,6 +105,44 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn ranks_that_leave_rests_out_have_one_state_and_the_steps_of_the_plan_after_every_batch(
+        n in 0_u64..80,
+        lives in prop::collection::vec((1_usize..12, 1_u32..6, 0_usize..3, 0_usize..9), 1..5),
+    ) {
+        let data = Numbers::new(n);
+        let mut seen = BTreeMap::<(u64, u64), u32>::new();
+        let mut state: Option<LoaderState> = None;
+        for (batch_size, world_size, num_workers, steps) in lives {
+            let world_size = world_size.min(batch_size as u32);
+            let provider = ShuffleOncePerEpochPlanProvider::new(n, batch_size, 5).unwrap();
+            let mut states = Vec::new();
+            for rank in 0..world_size {
+                let (world, policy) = (World { rank, world_size }, RemainderPolicy::Drop);
+                let mut loader = load_rank(&data, &provider, settings(num_workers), world, policy, state.as_ref());
+                let mut of_rank = vec![saved(&loader.state())];
+                for _ in 0..steps {
+                    if let Some(batch) = loader.next() {
+                        let (epoch, step, ids, numbers) = contents(batch.unwrap());
+                        // The step is the row of the plan.
+                        prop_assert!(numbers.iter().all(|number| number.1 as usize / batch_size == step));
+                        ids.iter().for_each(|id| *seen.entry((epoch, id.0)).or_default() += 1);
+                    }
+                    of_rank.push(saved(&loader.state()));
+                }
+                states.push(of_rank);
+            }
+            // At every step, and whether the workers have gone further by then or not.
+            prop_assert!(states.windows(2).all(|pair| pair[0] == pair[1]), "{:?}", states);
+            state = states.pop().and_then(|mut states| states.pop());
+        }
+        prop_assert!(seen.values().all(|&times| times == 1));
+    }
+}
+
 #[test]
 fn a_loop_that_names_its_epochs_goes_on_in_the_middle_of_the_first() {
     let (data, provider) = (Numbers::new(40), ShuffleOncePerEpochPlanProvider::new(40, 4, 3).unwrap());

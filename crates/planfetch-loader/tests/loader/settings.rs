@@ -8,8 +8,8 @@ use planfetch_cache::{CacheSettings, DiskCache, EvictionMode};
 use planfetch_index::SampleIndex;
 use planfetch_loader::Dataset;
 use planfetch_loader::{
-    BoxError, Cause, Collate, LoaderBuilder, LoaderError, LoaderSettings, ObjectPathDataset, ObjectUris, SampleContext,
-    VecCollate,
+    BoxError, Cause, Collate, LoaderBuilder, LoaderError, LoaderSettings, ObjectPathDataset, ObjectUris,
+    PrefetchCoordinator, SampleContext, VecCollate,
 };
 use planfetch_plan::{PlanProvider, SampleId, SequentialPlanProvider, ShuffleOncePerEpochPlanProvider};
 
@@ -131,21 +131,13 @@ fn data_of_every_awkward_size_is_delivered() {
     }
 }
 
-/// Counts the batches that are alive.
-struct Counted(Arc<AtomicU64>);
+/// Counts the batches that were finished.
+struct Finished(Arc<AtomicU64>);
 
-struct CountedBatch(Arc<AtomicU64>);
-
-impl Drop for CountedBatch {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Collate<Number> for Counted {
+impl Collate<Number> for Finished {
     type Buffer = Vec<Option<Number>>;
     type Slot<'b> = &'b mut Option<Number>;
-    type Batch = CountedBatch;
+    type Batch = ();
 
     fn buffer(&self) -> Self::Buffer {
         Vec::new()
@@ -159,12 +151,11 @@ impl Collate<Number> for Counted {
         VecCollate.put(sample, slot)
     }
 
-    fn finish(&self, _buffer: Self::Buffer) -> CountedBatch {
+    fn finish(&self, _buffer: Self::Buffer) {
         self.0.fetch_add(1, Ordering::SeqCst);
-        CountedBatch(Arc::clone(&self.0))
     }
 
-    fn num_bytes(&self, _batch: &CountedBatch) -> Option<u64> {
+    fn num_bytes(&self, _batch: &()) -> Option<u64> {
         Some(1_000)
     }
 }
@@ -172,18 +163,16 @@ impl Collate<Number> for Counted {
 #[test]
 fn batches_in_memory_are_bounded_by_their_number_and_by_their_bytes() {
     for (max_batch_bytes, most) in [(None, 8), (Some(3_500), 3), (Some(10), 1)] {
-        let alive = Arc::new(AtomicU64::new(0));
+        let finished = Arc::new(AtomicU64::new(0));
         let provider = SequentialPlanProvider::new(400, 4).unwrap();
         let settings = LoaderSettings { prefetch_factor: 8, max_batch_bytes, ..settings(4) };
-        let builder = LoaderBuilder::new(Numbers::new(400), Counted(Arc::clone(&alive)), provider);
+        let builder = LoaderBuilder::new(Numbers::new(400), Finished(Arc::clone(&finished)), provider);
         let (mut loader, _) = builder.with_settings(settings).build().unwrap();
-        // The first batches tell how large they are; by then others are under way.
-        loader.by_ref().take(20).for_each(|batch| drop(batch.unwrap()));
-        for _ in 0..30 {
+        // From the first one on.
+        for taken in 0..50 {
             pause(Duration::from_millis(1));
-            let ahead = alive.load(Ordering::SeqCst);
-            // Those that were given back wait to be used again; here they are dropped with the next batch.
-            assert!(ahead <= most + 9, "{ahead} batches, of at most {most}");
+            let ahead = finished.load(Ordering::SeqCst) - taken;
+            assert!(ahead <= most, "{ahead} batches, of at most {most}");
             assert!(loader.next().is_some_and(|batch| batch.is_ok()));
         }
     }
@@ -250,6 +239,39 @@ fn the_window_is_bounded_by_bytes_and_a_bound_below_one_batch_still_delivers() {
             assert!(files <= most_files + 12, "{files} files, of at most {most_files}");
         }
         assert_eq!(samples, 80);
+    }
+}
+
+/// Counts for how many samples an object was asked for.
+struct Counted(Sized10, Arc<AtomicU64>);
+
+impl ObjectUris for Counted {
+    fn write_uri(&self, id: SampleId, uri: &mut String) -> bool {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.write_uri(id, uri)
+    }
+
+    fn object_size(&self, id: SampleId) -> Option<u64> {
+        self.0.object_size(id)
+    }
+}
+
+#[test]
+fn what_is_behind_the_reader_makes_room_for_what_is_ahead() {
+    let dir = tempfile::tempdir().unwrap();
+    let asked = Arc::new(AtomicU64::new(0));
+    let data = Counted(Sized10(objects(dir.path(), 200)), Arc::clone(&asked));
+    let cache = DiskCache::builder(dir.path().join("cache")).build().unwrap();
+    // Of the six batches that there is room for, eight may stay behind.
+    let settings = LoaderSettings { max_ahead_bytes: Some(240), batches_back: 4, prune_every: 5, ..settings(1) };
+    let mut coordinator = PrefetchCoordinator::new(cache, data, &settings);
+    let plan = SequentialPlanProvider::new(200, 4).unwrap().plan(0).unwrap();
+    coordinator.set_plan(plan.clone());
+    coordinator.prime();
+    for step in 0..plan.num_batches() {
+        coordinator.on_batch_yielded(step);
+        let expected = (step + 1 + 6).min(plan.num_batches()) as u64;
+        assert_eq!(asked.load(Ordering::Relaxed), expected * 4, "after step {step}");
     }
 }
 
