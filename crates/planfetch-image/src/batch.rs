@@ -60,8 +60,8 @@ impl<T: Element> ImageBatch<T> {
 
     /// Marks the last `num_padding` slots as padding, and all others as samples.
     ///
-    /// A plan that was cut for several ranks with `RemainderPolicy::Pad` says how many there are. An evaluation leaves
-    /// them out.
+    /// The loader does it where a plan was cut for several ranks with `RemainderPolicy::Pad`. An evaluation leaves them
+    /// out.
     pub fn set_padding(&mut self, num_padding: usize) {
         let samples = self.padding.len().saturating_sub(num_padding);
         self.padding.iter_mut().enumerate().for_each(|(slot, padding)| *padding = samples <= slot);

@@ -172,6 +172,10 @@ impl<T: Element> Collate<ImageSample> for ImageCollate<T> {
         buffer
     }
 
+    fn set_padding(&self, batch: &mut ImageBatch<T>, num_padding: usize) {
+        batch.set_padding(num_padding);
+    }
+
     fn num_bytes(&self, batch: &ImageBatch<T>) -> Option<u64> {
         // OK because no machine has memory for more bytes than fit in 64 bits.
         Some(batch.num_bytes() as u64)

@@ -1,7 +1,8 @@
 //! What the transforms do once their numbers are drawn: torchvision's functional transforms, by its names.
 //!
-//! Results are those that torchvision gives for PIL images, rounding included, but for [`adjust_hue`], which computes in
-//! single precision as torchvision does for tensors: PIL's hues have 256 levels.
+//! Results are those that torchvision gives for PIL images, rounding included, but for two. [`adjust_hue`] computes in
+//! single precision as torchvision does for tensors: PIL's hues have 256 levels. [`rotate`] and [`affine`] may take
+//! another pixel where a point lies on the border of two.
 //!
 //! ```
 //! use planfetch_image::{ColorMode, DecodedImage, functional};

@@ -42,7 +42,7 @@
 //!
 //! | feature | default | what it brings |
 //! | --- | --- | --- |
-//! | `turbojpeg` | no | JPEG by libjpeg-turbo, a C library that has to be installed; large photographs that a [`Resize`] comes first for are decoded at a fraction of their size |
+//! | `turbojpeg` | no | JPEG by libjpeg-turbo, a C library that is built with it (CMake, NASM and a C compiler), or found by pkg-config with `TURBOJPEG_SOURCE=pkg-config`; large photographs that a [`Resize`] comes first for are decoded at a fraction of their size |
 
 /// The floats of 16 bits that a batch can hold, in the version that it uses.
 pub use half;

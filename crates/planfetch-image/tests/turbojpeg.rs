@@ -9,7 +9,7 @@ use image::codecs::jpeg::JpegEncoder;
 use image::{Rgb, RgbImage};
 use planfetch_cache::LocalFile;
 use planfetch_image::{
-    CenterCrop, ColorMode, Compose, DecodeSettings, ImageDataset, ImageSettings, Resize, Size, decode,
+    CenterCrop, ColorMode, Compose, DecodeSettings, ImageDataset, ImageSettings, Interpolation, Resize, Size, decode,
 };
 use planfetch_index::SampleIndex;
 use planfetch_loader::{Dataset, SampleContext};
@@ -28,11 +28,14 @@ fn photograph(width: u32, height: u32) -> Vec<u8> {
 #[test]
 fn a_fraction_that_is_resized_is_what_the_whole_resized_is() {
     for (width, height) in [(1_600, 1_068), (1_601, 1_067), (1_067, 1_601), (3_000, 2_000), (500, 375)] {
-        for color in [ColorMode::Rgb, ColorMode::Gray] {
+        let interpolations = [Interpolation::Bilinear, Interpolation::Bicubic, Interpolation::Nearest];
+        for (color, interpolation) in
+            [ColorMode::Rgb, ColorMode::Gray].into_iter().flat_map(|color| interpolations.map(|way| (color, way)))
+        {
             let bytes = photograph(width, height);
             let settings = ImageSettings {
                 transforms: Compose::new([
-                    Resize { size: Size::ShorterSide(256), ..Resize::default() }.into(),
+                    Resize { size: Size::ShorterSide(256), interpolation, ..Resize::default() }.into(),
                     CenterCrop::default().into(),
                 ]),
                 decode: DecodeSettings { color, ..DecodeSettings::default() },
@@ -47,7 +50,7 @@ fn a_fraction_that_is_resized_is_what_the_whole_resized_is() {
             assert_eq!((by_fraction.height(), by_fraction.width()), (224, 224));
             let differences = by_fraction.pixels().iter().zip(whole.pixels()).map(|(a, b)| f64::from(a.abs_diff(*b)));
             let mean = differences.sum::<f64>() / whole.pixels().len() as f64;
-            assert!(mean < 0.7, "{width} x {height} as {color:?}: off by {mean}");
+            assert!(mean < 0.7, "{width} x {height} as {color:?} by {interpolation:?}: off by {mean}");
         }
     }
 }

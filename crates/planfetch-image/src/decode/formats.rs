@@ -6,7 +6,7 @@ use image::metadata::Orientation;
 use image::{ColorType, ImageDecoder, ImageFormat, ImageReader, Limits};
 
 use super::check_size;
-use super::orient::turn;
+use super::orient::{of_xmp, turn};
 use crate::color::{blend_over, luma};
 use crate::error::ImageError;
 use crate::image::DecodedImage;
@@ -34,7 +34,12 @@ pub(super) fn decode(bytes: &[u8], format: ImageFormat, settings: &DecodeSetting
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some(settings.max_pixels.saturating_mul(MAX_BYTES_PER_PIXEL).max(1 << 20));
     decoder.set_limits(limits).map_err(|error| failed(error.to_string()))?;
-    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let exif = decoder.exif_metadata().ok().flatten().and_then(|exif| Orientation::from_exif_chunk(&exif));
+    let orientation = exif
+        // A TIFF has a tag of its own for it.
+        .or_else(|| decoder.orientation().ok().filter(|&orientation| orientation != Orientation::NoTransforms))
+        .or_else(|| decoder.xmp_metadata().ok().flatten().and_then(|xmp| of_xmp(&xmp)))
+        .unwrap_or(Orientation::NoTransforms);
     let color_type = decoder.color_type();
     let len = usize::try_from(decoder.total_bytes()).map_err(|_| failed("it does not fit in memory".into()))?;
     let layout = Layout::of(color_type).ok_or_else(|| failed(format!("pixels of {color_type:?} are not supported")))?;

@@ -12,23 +12,23 @@ use crate::pool::Pixels;
 use crate::settings::{ColorMode, DecodeSettings};
 
 /// Around a frame that is smaller than the canvas, Pillow has the transparent colour, or the first of the palette where
-/// nothing is transparent; here too.
+/// nothing is transparent; a frame that ends beyond the canvas makes it larger. Here too.
 pub(super) fn decode(bytes: &[u8], settings: &DecodeSettings) -> Result<DecodedImage, ImageError> {
     let failed = |problem: String| ImageError::Decode { format: "GIF", problem: problem.trim().into() };
     let mut options = DecodeOptions::new();
     options.set_color_output(ColorOutput::Indexed);
-    options.check_frame_consistency(true);
     let limit = NonZeroU64::new(settings.max_pixels.max(1 << 16)).expect("it is at least 2^16");
     options.set_memory_limit(MemoryLimit::Bytes(limit));
     let mut decoder = options.read_info(bytes).map_err(|error| failed(error.to_string()))?;
-    let (width, height) = (usize::from(decoder.width()), usize::from(decoder.height()));
+    let (mut width, mut height) = (usize::from(decoder.width()), usize::from(decoder.height()));
     check_size(width as u64, height as u64, settings)?;
     let frame = decoder.next_frame_info().map_err(|error| failed(error.to_string()))?;
     let frame = frame.ok_or_else(|| failed("it has no frame".into()))?;
     let (left, top) = (usize::from(frame.left), usize::from(frame.top));
     let (frame_width, frame_height) = (usize::from(frame.width), usize::from(frame.height));
     let transparent = frame.transparent;
-    check_size(frame_width as u64, frame_height as u64, settings)?;
+    (width, height) = (width.max(left + frame_width), height.max(top + frame_height));
+    check_size(width as u64, height as u64, settings)?;
     let mut indices = Pixels::zeroed(frame_width * frame_height);
     decoder.read_into_buffer(&mut indices).map_err(|error| failed(error.to_string()))?;
 

@@ -10,7 +10,7 @@ use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
 use super::check_size;
-use super::orient::turn;
+use super::orient::{of_xmp, turn};
 use crate::color::luma_of;
 use crate::error::ImageError;
 use crate::image::DecodedImage;
@@ -37,7 +37,10 @@ pub(super) fn decode(
     if !has_end(bytes) {
         return Err(failed("it is cut short: there is no end-of-image marker behind its pixels"));
     }
-    let orientation = decoder.exif().and_then(|exif| Orientation::from_exif_chunk(exif));
+    let orientation = decoder
+        .exif()
+        .and_then(|exif| Orientation::from_exif_chunk(exif))
+        .or_else(|| decoder.xmp().and_then(|xmp| of_xmp(xmp)));
     let orientation = orientation.filter(|_| settings.apply_orientation).unwrap_or(Orientation::NoTransforms);
     // Of these two the decoder gives the brightness as it is stored; of all others, gray is made of RGB.
     let has_luma = matches!(decoder.input_colorspace(), Some(ColorSpace::YCbCr | ColorSpace::Luma));

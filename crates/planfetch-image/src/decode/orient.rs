@@ -2,7 +2,19 @@
 
 use image::metadata::Orientation;
 
+use memchr::memmem;
+
 use crate::image::DecodedImage;
+
+/// Returns the orientation that a packet of XMP names, which counts where there is no EXIF one, as it does for Pillow.
+pub(super) fn of_xmp(packet: &[u8]) -> Option<Orientation> {
+    const NAME: &[u8] = b"tiff:Orientation";
+    let values = memmem::find_iter(packet, NAME).map(|at| &packet[at + NAME.len()..]);
+    // An attribute, or an element.
+    let mut digits = values.filter_map(|value| value.strip_prefix(b"=\"").or_else(|| value.strip_prefix(b">")));
+    let &digit = digits.find_map(|value| value.first().filter(|digit| digit.is_ascii_digit()))?;
+    Orientation::from_exif(digit - b'0')
+}
 
 /// Turns an image as its orientation says.
 pub(super) fn turn(image: DecodedImage, orientation: Orientation) -> DecodedImage {

@@ -11,7 +11,7 @@ use crate::error::ImageError;
 use crate::image::DecodedImage;
 use crate::resize::{Region, resize_extent};
 use crate::settings::ColorMode;
-use crate::transform::Resize;
+use crate::transform::{Interpolation, Resize};
 
 thread_local! {
     static DECOMPRESSOR: Cell<Option<Decompressor>> = const { Cell::new(None) };
@@ -36,8 +36,11 @@ pub(super) fn decode(
         Orientation::Rotate90 | Orientation::Rotate270 | Orientation::Rotate90FlipH | Orientation::Rotate270FlipH
     );
     let upright = if is_turned { [stored[1], stored[0]] } else { stored };
-    // With a longest side, resizing twice could give another size than resizing once.
-    let target = resize.filter(|resize| resize.max_size.is_none()).map(|resize| (resize, resize.target(upright)));
+    // With a longest side, resizing twice could give another size than resizing once; and the nearest pixel is one of the
+    // whole image, not a mean of several.
+    let target = resize
+        .filter(|resize| resize.max_size.is_none() && resize.interpolation != Interpolation::Nearest)
+        .map(|resize| (resize, resize.target(upright)));
     let fractions = [ScalingFactor::ONE_EIGHTH, ScalingFactor::ONE_QUARTER, ScalingFactor::ONE_HALF];
     let fits = |factor: &ScalingFactor, target: [usize; 2]| {
         upright.iter().zip(target).all(|(&side, target)| target <= factor.scale(side))

@@ -67,6 +67,16 @@ def orientation(value):
     return exif
 
 
+def xmp(value, form='="%d"'):
+    text = "tiff:Orientation" + form % value
+    return f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF><rdf:Description {text}/></rdf:RDF></x:xmpmeta>'.encode()
+
+
+def with_xmp(jpeg, packet):
+    packet = b"http://ns.adobe.com/xap/1.0/\0" + packet
+    return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(packet) + 2) + packet + jpeg[2:]
+
+
 def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -99,6 +109,13 @@ def jpegs():
     for value in range(1, 9):
         data = encoded(PICTURE, "JPEG", quality=92, exif=orientation(value))
         save(f"exif-{value}.jpg", data, 0.5, f"EXIF orientation {value}")
+    upright = encoded(PICTURE, "JPEG", quality=92)
+    for value in range(1, 9):
+        save(f"xmp-{value}.jpg", with_xmp(upright, xmp(value)), 0.5, f"orientation {value}, by XMP alone")
+    save("xmp-element.jpg", with_xmp(upright, xmp(6, ">%d<")), 0.5, "orientation as an element of XMP")
+    save("xmp-wrong.jpg", with_xmp(upright, xmp(9)), 0.5, "an orientation that there is not, by XMP")
+    both = encoded(PICTURE, "JPEG", quality=92, exif=orientation(3))
+    save("xmp-and-exif.jpg", with_xmp(both, xmp(6)), 0.5, "EXIF goes before XMP")
     for width, height in [(1, 1), (1, 64), (64, 1), (17, 13), (8, 8), (9, 7), (2000, 3)]:
         data = encoded(PICTURE.resize((width, height)), "JPEG", quality=92)
         # libjpeg does not smooth chroma of images this narrow.
@@ -145,6 +162,9 @@ def pngs():
     transparent = encoded(palette, "PNG", transparency=bytes(range(40)))
     save("palette-transparent.png", transparent, 0.6, "palette with alpha, dropped")
     save("color-key.png", encoded(PICTURE, "PNG", transparency=(230, 40, 30)), 0.0, "one transparent colour, dropped")
+    packet = b"XML:com.adobe.xmp\0\0\0\0\0" + xmp(6)
+    plain = encoded(PICTURE, "PNG")
+    save("xmp.png", plain[:33] + chunk(b"iTXt", packet) + plain[33:], 0.0, "orientation by XMP in a PNG")
     save("exif.png", encoded(PICTURE, "PNG", exif=orientation(6)), 0.0, "EXIF orientation in a PNG")
     for bits in [2, 4]:
         levels = PIXELS[:, :, 0] >> (8 - bits)
@@ -162,6 +182,7 @@ def pngs():
     rgba16 = np.dstack([deep, ALPHA.astype(np.uint16) << 8]).astype(">u2")
     save("rgba16.png", png(WIDTH, HEIGHT, 16, 6, filtered(rgba16)), 0.0, "16 bits with alpha, dropped", PIXELS)
     save("interlaced.png", png(WIDTH, HEIGHT, 8, 2, adam7(PIXELS), interlace=1), 0.0, "Adam7")
+    save("xmp.webp", encoded(PICTURE, "WEBP", lossless=True, xmp=xmp(8)), 0.0, "orientation by XMP in a WebP")
     frames = [PICTURE, PICTURE.transpose(Image.Transpose.FLIP_LEFT_RIGHT)]
     save("animated.png", encoded(frames[0], "PNG", save_all=True, append_images=frames[1:]), 0.0, "first frame")
 
@@ -203,6 +224,11 @@ def gifs():
     moved = plain[:6] + struct.pack("<HH", WIDTH + 9, HEIGHT + 8) + plain[10 : image + 1]
     moved += struct.pack("<HH", 5, 3) + plain[image + 5 :]
     save("small-frame.gif", moved, 0.6, "a frame smaller than the canvas")
+    for width, height in [(20, 16), (50, 16), (20, 50), (1, 1)]:
+        small = plain[:6] + struct.pack("<HH", width, height) + plain[10:]
+        save(f"large-frame-{width}x{height}.gif", small, 0.6, "a frame larger than the canvas")
+    beyond = moved[:6] + struct.pack("<HH", 38, 30) + moved[10:]
+    save("frame-beyond.gif", beyond, 0.6, "a frame that ends beyond the canvas")
     bad("cut.gif", plain[: len(plain) // 2], "GIF cut short", "GIF")
     huge = plain[:6] + struct.pack("<HH", 60000, 60000) + plain[10:]
     bad("bomb.gif", huge, "claims 60000 x 60000", "60000 x 60000")
