@@ -1,7 +1,7 @@
 //! Trains a small convolutional net on handwritten digits: objects in a store → plan → cache → batches → tch.
 //!
 //! Without arguments it writes the digits as PNG files into `digits-data/` and trains from there. With `--index` and
-//! `--endpoint` it trains from an S3 server. With `--checkpoint` it may be killed at any moment, and goes on with the next
+//! `--endpoint` it trains from an S3 server. With `--checkpoints` it may be killed at any moment, and goes on with the next
 //! batch when it is started again. The optimizer is plain SGD, since tch saves no state of one.
 
 use std::fs::{self, File};
@@ -40,18 +40,18 @@ struct Options {
     /// Images in a batch
     #[arg(long, default_value_t = 32)]
     batch_size: usize,
-    /// The learning rate
-    #[arg(long, default_value_t = 0.1)]
+    /// The learning rate at the beginning; it falls to 0 in a straight line
+    #[arg(long, default_value_t = 0.05)]
     learning_rate: f64,
     /// The seed of the order and of the weights
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// The folder of a checkpoint; a run goes on from the one there
+    /// Where checkpoints are kept; a run goes on from the newest one there
     #[arg(long)]
-    checkpoint: Option<PathBuf>,
+    checkpoints: Option<PathBuf>,
     /// After how many steps a checkpoint is saved
     #[arg(long, default_value_t = 10)]
-    checkpoint_every: usize,
+    checkpoint_every: u64,
     /// A file that gets a line for each step: its number, its loss and the samples
     #[arg(long)]
     steps: Option<PathBuf>,
@@ -95,35 +95,6 @@ fn write_digits(folder: &Path) -> Result<String, BoxError> {
     Ok(index_path.display().to_string())
 }
 
-/// Saves the model, the loader's state and the number of steps: a folder beside, which takes the place of the last one.
-fn save(folder: &Path, vs: &nn::VarStore, state: &LoaderState, steps: usize) -> Result<(), BoxError> {
-    let beside = folder.with_extension("unfinished");
-    if beside.exists() {
-        fs::remove_dir_all(&beside)?;
-    }
-    fs::create_dir_all(&beside)?;
-    vs.save(beside.join("model.safetensors"))?;
-    fs::write(beside.join("loader.json"), serde_json::to_vec(&(steps, state))?)?;
-    // The old one goes aside first; a run that is killed in between finds it there.
-    let old = folder.with_extension("old");
-    if folder.exists() {
-        if old.exists() {
-            fs::remove_dir_all(&old)?;
-        }
-        fs::rename(folder, &old)?;
-    }
-    fs::rename(&beside, folder)?;
-    Ok(())
-}
-
-/// Reads the newest checkpoint that is whole.
-fn load(folder: &Path, vs: &mut nn::VarStore) -> Result<Option<(usize, LoaderState)>, BoxError> {
-    let old = folder.with_extension("old");
-    let Some(found) = [folder, &old].into_iter().find(|folder| folder.exists()) else { return Ok(None) };
-    vs.load(found.join("model.safetensors"))?;
-    Ok(Some(serde_json::from_slice(&fs::read(found.join("loader.json"))?)?))
-}
-
 fn main() -> Result<(), BoxError> {
     train(&Options::parse())
 }
@@ -165,30 +136,34 @@ fn train(options: &Options) -> Result<(), BoxError> {
     let mut vs = nn::VarStore::new(device);
     let net = net(&vs.root(), i64::try_from(options.size)?);
     let mut steps = 0;
-    if let Some(folder) = &options.checkpoint
-        && let Some((done, state)) = load(folder, &mut vs)?
-    {
-        controller.restore(&state)?;
-        steps = done;
+    let recorder = options.checkpoints.as_ref().map(CheckpointRecorder::new).transpose()?;
+    let recorder = recorder.map(|recorder| recorder.with_every(options.checkpoint_every));
+    if let Some(checkpoint) = recorder.as_ref().map(CheckpointRecorder::latest).transpose()?.flatten() {
+        controller.restore(&checkpoint.state)?;
+        vs.load(checkpoint.path.join("model.safetensors"))?;
+        steps = checkpoint.step;
         println!("going on after step {steps}");
     }
     let mut optimizer = nn::Sgd::default().build(&vs, options.learning_rate)?;
     let mut log = options.steps.as_ref().map(|path| open_log(path, steps)).transpose()?;
 
     for epoch in controller.epoch()..options.epochs {
+        let all_steps = options.epochs as f64 * controller.num_steps(epoch)? as f64;
         let mut batches = train.epoch(epoch)?;
         while let Some(batch) = batches.next_batch() {
             let batch = batch?;
             let (images, labels) = batch.tensors;
             let loss = net.forward_t(&images, true).cross_entropy_for_logits(&labels);
+            optimizer.set_lr(options.learning_rate * (1.0 - steps as f64 / all_steps));
             optimizer.backward_step(&loss);
             steps += 1;
             if let Some(log) = &mut log {
                 let ids: Vec<String> = batch.ids.iter().map(ToString::to_string).collect();
                 writeln!(log, "{steps} {} {}", loss.double_value(&[]), ids.join(" "))?;
             }
-            if let Some(folder) = options.checkpoint.as_ref().filter(|_| steps % options.checkpoint_every == 0) {
-                save(folder, &vs, &batches.state(), steps)?;
+            if let Some(recorder) = recorder.as_ref().filter(|recorder| recorder.is_due(steps)) {
+                let save = |folder: &Path| Ok(vs.save(folder.join("model.safetensors"))?);
+                recorder.save(steps, &batches.state(), save)?;
                 println!("saved {steps}");
             }
         }
@@ -206,10 +181,10 @@ fn train(options: &Options) -> Result<(), BoxError> {
 }
 
 /// Opens the log of a run that has done `steps` steps; those behind, which the model has lost, are taken out.
-fn open_log(path: &Path, steps: usize) -> Result<File, BoxError> {
+fn open_log(path: &Path, steps: u64) -> Result<File, BoxError> {
     let text = if path.exists() { fs::read_to_string(path)? } else { String::new() };
     let mut file = File::create(path)?;
-    for line in text.lines().take(steps) {
+    for line in text.lines().take(usize::try_from(steps)?) {
         writeln!(file, "{line}")?;
     }
     Ok(file)

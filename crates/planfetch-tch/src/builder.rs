@@ -102,7 +102,7 @@ impl<D: Dataset> TchLoaderBuilder<D> {
             builder = builder.with_state(state);
         }
         let (loader, _) = builder.build()?;
-        Ok(TchLoader::new(loader, self.provider))
+        Ok(TchLoader::new(loader, self.provider, self.world))
     }
 }
 

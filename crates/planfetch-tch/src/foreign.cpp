@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 namespace {
 
@@ -21,11 +22,13 @@ extern "C" {
 void *planfetch_tch_lend(void *data, const int64_t *sizes, const int64_t *strides, size_t dims, int kind, void *owner,
                          void (*release)(void *), char *message, size_t capacity) {
   try {
-    return new at::Tensor(at::for_blob(data, at::IntArrayRef(sizes, dims))
-                              .strides(at::IntArrayRef(strides, dims))
-                              .context(owner, release)
-                              .options(at::TensorOptions().device(at::kCPU).dtype(at::ScalarType(kind)))
-                              .make_tensor());
+    // The owner is handed over first: where there is no memory for what is returned, the tensor releases it.
+    at::Tensor tensor = at::for_blob(data, at::IntArrayRef(sizes, dims))
+                            .strides(at::IntArrayRef(strides, dims))
+                            .context(owner, release)
+                            .options(at::TensorOptions().device(at::kCPU).dtype(at::ScalarType(kind)))
+                            .make_tensor();
+    return new at::Tensor(std::move(tensor));
   } catch (const std::exception &error) {
     tell(error.what(), message, capacity);
   } catch (...) {

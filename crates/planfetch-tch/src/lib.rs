@@ -47,8 +47,9 @@
 //!
 //! # State
 //!
-//! [`TchLoader::state`] goes into a checkpoint beside the `VarStore`, as JSON; tch does not save the state of its
-//! optimizers, so a run that goes on bit for bit needs one without a state, such as plain SGD, or one of its own.
+//! [`TchLoader::state`] goes into a checkpoint beside the `VarStore`, by
+//! [`CheckpointRecorder`](planfetch::loader::CheckpointRecorder). tch does not save the state of its optimizers, so a run
+//! that goes on bit for bit needs one without a state, such as plain SGD, or one of its own.
 //!
 //! # What it does not do
 //!
@@ -81,7 +82,12 @@ pub use crate::loader::{TchEpoch, TchLoader, TensorBatch};
 pub use crate::named::NamedCollate;
 pub use crate::to_tensors::{NamedBatch, NamedTensors, Taken, ToTensors};
 
-/// The chapter of the book, so that its code blocks are compiled.
+/// The chapters of the book, so that their code blocks are compiled.
 #[cfg(doctest)]
-#[doc = include_str!("../../../book/src/guides/tch.md")]
-mod guide {}
+mod guides {
+    #[doc = include_str!("../../../book/src/guides/tch.md")]
+    mod tch {}
+
+    #[doc = include_str!("../../../book/src/guides/from-pytorch.md")]
+    mod from_pytorch {}
+}

@@ -1,5 +1,6 @@
 //! Batches in plan order, as tensors.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::sync::Arc;
@@ -24,13 +25,14 @@ use crate::transfer::Transfer;
 pub struct TchLoader<B> {
     loader: PrefetchingLoader<B>,
     provider: Arc<dyn PlanProvider>,
+    world: World,
     transfer: Transfer,
     returns_smaller: bool,
 }
 
 impl<B: ToTensors> TchLoader<B> {
-    pub(crate) fn new(loader: PrefetchingLoader<B>, provider: Arc<dyn PlanProvider>) -> Self {
-        Self { loader, provider, transfer: Transfer::default(), returns_smaller: false }
+    pub(crate) fn new(loader: PrefetchingLoader<B>, provider: Arc<dyn PlanProvider>, world: World) -> Self {
+        Self { loader, provider, world, transfer: Transfer::default(), returns_smaller: false }
     }
 
     /// Sets the device that tensors are on. Default: the CPU.
@@ -131,6 +133,20 @@ impl<B: ToTensors> TchLoader<B> {
                 Ok(batch) => batch,
                 Err(error) => return Some(Err(error)),
             };
+            if batch.ids().is_empty() {
+                // Of which every sample was skipped: it has no loss.
+                if self.world.world_size == 1 {
+                    continue;
+                }
+                return Some(Err(LoaderError::Mismatch {
+                    problem: format!(
+                        "every sample of step {} was skipped on {}, but all ranks need equal numbers of batches; use \
+                         OnError::Substitute",
+                        batch.step(),
+                        self.world
+                    ),
+                }));
+            }
             match self.is_left_out(&batch) {
                 Ok(true) => {}
                 Ok(false) => return Some(self.convert(batch)),
@@ -162,10 +178,14 @@ impl<B: ToTensors> TchLoader<B> {
         // What is lent goes back with the guard of the batch, which the tensors own from here on.
         let mut shared = share(batch, |batch, arrays| (**batch).lend(arrays))?;
         self.transfer.apply(&mut shared)?;
-        let (num_arrays, num_names) = (shared.tensors.len(), shared.names.as_ref().map(|names| names.len()));
+        let (num_arrays, names) = (shared.tensors.len(), shared.names.clone());
         let mut taken = Taken::new(shared.tensors, shared.names);
-        B::collect(&mut taken).ok_or_else(|| match num_names {
-            Some(names) => format!("the batch has {num_arrays} arrays, but there are {names} names").into(),
+        B::collect(&mut taken).ok_or_else(|| match names {
+            Some(names) => {
+                let different = names.iter().collect::<BTreeSet<_>>().len();
+                format!("the batch has {num_arrays} arrays, but there are {different} different names: {names:?}")
+                    .into()
+            }
             None => format!("the batch lent {num_arrays} arrays, and takes more").into(),
         })
     }
@@ -200,7 +220,8 @@ pub struct TensorBatch<T> {
 
 /// The batches of one epoch, up to its end. Made by [`TchLoader::iter`].
 ///
-/// After an error it has ended.
+/// A batch of which every sample was skipped ([`OnError::Skip`]) is passed over; on one of several ranks it is an error.
+/// After an error the iterator has ended, but for [`LoaderError::Timeout`], after which it waits on.
 #[must_use = "iterators do nothing unless they are consumed"]
 pub struct TchEpoch<'a, B> {
     loader: &'a mut TchLoader<B>,
@@ -218,7 +239,8 @@ impl<B: ToTensors> TchEpoch<'_, B> {
             return None;
         }
         let next = self.loader.next_batch();
-        self.has_ended = !matches!(next, Some(Ok(_)));
+        // Where a wait has timed out, nothing is lost, and the next call waits on.
+        self.has_ended = !matches!(next, Some(Ok(_) | Err(LoaderError::Timeout { .. })));
         next
     }
 

@@ -10,7 +10,7 @@ use crate::to_tensors::NamedBatch;
 ///
 /// There is a name for each array, in the order in which the batch lends them: one for an array, three for what
 /// [`PadCollate`] makes (values, mask, lengths), two for images (images, labels), and those of its parts for a tuple.
-/// Where the numbers differ, the first batch is an error.
+/// Where the numbers differ, or a name stands twice, the first batch is an error.
 ///
 /// # Example
 ///
@@ -77,6 +77,10 @@ impl<S, C: Collate<S>> Collate<S> for NamedCollate<C> {
 
     fn finish(&self, buffer: C::Buffer) -> Self::Batch {
         NamedBatch { batch: self.collate.finish(buffer), names: Arc::clone(&self.names) }
+    }
+
+    fn set_padding(&self, batch: &mut Self::Batch, num_padding: usize) {
+        self.collate.set_padding(&mut batch.batch, num_padding);
     }
 
     fn num_bytes(&self, batch: &Self::Batch) -> Option<u64> {

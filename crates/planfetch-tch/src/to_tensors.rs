@@ -54,14 +54,19 @@ pub trait ToTensors: Send + 'static {
     fn collect(tensors: &mut Taken) -> Option<Self::Tensors>;
 }
 
-/// The images and the labels, of the shapes and the type that they have on the host.
+/// The images and the labels, of the shapes and the type that they have on the host. Where MixUp or CutMix has mixed the
+/// images, the labels are the share of each class, of shape `[batch, num_classes]` and kind `Float`, as torchvision's
+/// transforms of these names give them.
 impl<T: Element + TensorElement> ToTensors for ImageBatch<T> {
     type Tensors = (Tensor, Tensor);
 
     fn lend<'a>(&'a mut self, arrays: &mut HostArrays<'a>) {
         let layout = self.layout();
         arrays.push_images(self.images.view_mut(), layout);
-        arrays.push(self.labels.view_mut());
+        match &mut self.soft_labels {
+            Some(shares) => arrays.push(shares.view_mut()),
+            None => arrays.push(self.labels.view_mut()),
+        }
     }
 
     fn collect(tensors: &mut Taken) -> Option<(Tensor, Tensor)> {
@@ -134,13 +139,14 @@ impl<B: ToTensors> ToTensors for NamedBatch<B> {
         self.batch.lend(arrays);
     }
 
-    /// `None` where there are not as many arrays as names.
+    /// `None` where there are not as many arrays as different names.
     fn collect(tensors: &mut Taken) -> Option<NamedTensors> {
         let names = Arc::clone(tensors.names.as_ref()?);
         if names.len() != tensors.tensors.len() {
             return None;
         }
-        Some(names.iter().cloned().zip(&mut tensors.tensors).collect())
+        let named: NamedTensors = names.iter().cloned().zip(&mut tensors.tensors).collect();
+        (named.len() == names.len()).then_some(named)
     }
 }
 

@@ -4,11 +4,10 @@
 
 use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-use planfetch_testkit::{ACCESS_KEY, S3Server, SECRET_KEY};
+use planfetch_testkit::{ACCESS_KEY, S3Server, SECRET_KEY, fixtures, kill_after_lines, random_steps};
 
 /// Cargo builds the examples of a package with its tests, beside them.
 fn program(arguments: &[&str], dir: &Path) -> Command {
@@ -53,12 +52,12 @@ fn digits_are_learned_from_local_files_and_from_an_s3_server_alike() {
 }
 
 #[test]
-fn a_run_that_is_killed_in_the_middle_of_epochs_has_the_samples_and_the_losses_of_one_that_is_not() {
+fn a_run_that_is_killed_at_any_step_has_the_samples_and_the_losses_of_one_that_is_not() {
     let (whole, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let run = |dir: &Path| {
         let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
         let mut command = program(&["--epochs", "3", "--checkpoint-every", "7"], dir);
-        command.args(["--checkpoint", &path("checkpoint"), "--steps", &path("steps")]);
+        command.args(["--checkpoints", &path("checkpoints"), "--steps", &path("steps")]);
         command
     };
     let undisturbed = run(whole.path()).output().unwrap();
@@ -66,16 +65,15 @@ fn a_run_that_is_killed_in_the_middle_of_epochs_has_the_samples_and_the_losses_o
     // 1,438 images in batches of 32, three times.
     assert_eq!(expected.lines().count(), 135);
 
-    for saved in [2, 5, 4] {
-        let mut child = run(killed.path()).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let found = lines.map(Result::unwrap).filter(|line| line.starts_with("saved")).nth(saved - 1);
-        assert!(found.is_some(), "it ended before");
-        child.kill().unwrap();
-        assert!(!child.wait().unwrap().success());
+    let mut steps = 0;
+    for step in random_steps(125) {
+        // At least one further than before.
+        steps = kill_after_lines(&mut run(killed.path()), &killed.path().join("steps"), step.max(steps + 1));
+        assert!(steps < 135, "killed after step {steps}");
     }
     let resumed = run(killed.path()).output().unwrap();
-    assert!(String::from_utf8_lossy(&resumed.stdout).contains("going on after step"), "{resumed:?}");
+    let text = String::from_utf8_lossy(&resumed.stdout);
+    assert_eq!(text.contains("going on after step"), 7 <= steps, "{resumed:?}");
     let steps = fs::read_to_string(killed.path().join("steps")).unwrap();
     assert_eq!(steps.lines().count(), 135);
     for (step, expected) in steps.lines().zip(expected.lines()) {
@@ -88,4 +86,17 @@ fn a_run_that_is_killed_in_the_middle_of_epochs_has_the_samples_and_the_losses_o
         assert!((loss - expected_loss).abs() <= 1e-6, "{loss} instead of {expected_loss}");
     }
     assert_eq!(epochs(&resumed).last(), epochs(&undisturbed).last());
+}
+
+#[test]
+fn larger_digits_are_learned_to_97_percent_from_an_s3_server() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(program(&["--epochs", "0"], dir.path()).output().unwrap().status.success());
+    let server = S3Server::start();
+    let index = fixtures::put_moved_digits(&server, "moved", &dir.path().join("data/store/index.csv"));
+    server.put("moved", "index.csv", index.as_bytes());
+    let arguments = ["--index", "s3://moved/index.csv", "--endpoint", &server.endpoint(), "--size", "12"];
+    let epochs = epochs(&program(&arguments, dir.path()).args(["--epochs", "8"]).output().unwrap());
+    let (_, accuracy) = epochs.last().unwrap().split_once("accuracy ").unwrap();
+    assert!(97.0 <= accuracy.trim_end_matches(" %").parse::<f64>().unwrap(), "{epochs:#?}");
 }

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::collections::VecDeque;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
 use planfetch::image::half::{bf16, f16};
 use planfetch::image::ndarray::{Array1, Array3, ArrayD, Axis};
@@ -185,7 +187,7 @@ fn what_can_not_be_done_is_an_error_that_says_so() {
     let dataset = Numbers { len: 4, width: 2, fails: None };
     let mut loader = TchLoaderBuilder::new(dataset, plan).build(collate).unwrap();
     let error = loader.iter().unwrap().next().unwrap().unwrap_err().to_string();
-    assert!(error.contains("1 arrays, but there are 2 names"), "{error}");
+    assert!(error.contains("1 arrays, but there are 2 different names"), "{error}");
 }
 
 #[test]
@@ -350,14 +352,116 @@ fn buffers_come_back_and_a_tensor_shares_one() {
 }
 
 #[test]
-fn a_batch_without_samples_has_tensors_without_values() {
-    let plan = SequentialPlanProvider::new(2, 1).unwrap();
-    let dataset = Numbers { len: 2, width: 5, fails: Some(0) };
+fn samples_without_values_have_tensors_without_values() {
+    let sizes: Vec<_> =
+        numbers(4, 2, 0, LoaderSettings::default()).iter_unwrapped().map(|tensor| tensor.size()).collect();
+    assert_eq!(sizes, [[2, 0], [2, 0]]);
+}
+
+#[test]
+fn a_batch_of_which_every_sample_was_skipped_is_passed_over_or_an_error_where_other_ranks_wait_for_it() {
+    let build = |world| {
+        let plan = SequentialPlanProvider::new(6, 2).unwrap();
+        let settings = LoaderSettings { on_error: OnError::Skip, ..LoaderSettings::default() };
+        let builder = TchLoaderBuilder::new(Numbers { len: 6, width: 5, fails: Some(2) }, plan).with_settings(settings);
+        builder.with_world(world, RemainderPolicy::Keep).build(StackCollate::<f32>::new([5])).unwrap()
+    };
+    let sizes: Vec<_> = build(World::SINGLE).iter_unwrapped().map(|tensor| tensor.size()).collect();
+    assert_eq!(sizes, [[2, 5], [1, 5], [2, 5]]);
+    let first = World { rank: 0, world_size: 2 };
+    let mut loader = build(first);
+    let mut epoch = loader.iter().unwrap();
+    assert_eq!(epoch.next().unwrap().unwrap().size(), [1, 5]);
+    let error = epoch.next().unwrap().unwrap_err().to_string();
+    assert!(error.contains("step 1") && error.contains("Substitute"), "{error}");
+    assert!(epoch.next().is_none());
+
+    // Alone in its batch, on one rank.
+    let plan = SequentialPlanProvider::new(3, 1).unwrap();
     let settings = LoaderSettings { on_error: OnError::Skip, ..LoaderSettings::default() };
-    let mut loader =
-        TchLoaderBuilder::new(dataset, plan).with_settings(settings).build(StackCollate::<f32>::new([5])).unwrap();
-    let sizes: Vec<_> = loader.iter_unwrapped().map(|tensor| tensor.size()).collect();
-    assert_eq!(sizes, [[0, 5], [1, 5]]);
+    let builder = TchLoaderBuilder::new(Numbers { len: 3, width: 5, fails: Some(1) }, plan).with_settings(settings);
+    let mut loader = builder.build(StackCollate::<f32>::new([5])).unwrap();
+    assert_eq!(loader.iter_unwrapped().map(|tensor| ids(&tensor)).collect::<Vec<_>>(), [[0], [2]]);
+}
+
+/// Numbers of which one comes when it is let go.
+struct Held(Numbers, Mutex<mpsc::Receiver<()>>);
+
+impl ObjectUris for Held {
+    fn write_uri(&self, _id: SampleId, _uri: &mut String) -> bool {
+        false
+    }
+}
+
+impl Dataset for Held {
+    type Sample = Array1<f32>;
+
+    fn len(&self) -> u64 {
+        self.0.len
+    }
+
+    fn get(&self, ctx: &mut SampleContext<'_>) -> Result<Array1<f32>, BoxError> {
+        if ctx.id().0 == 3 {
+            self.1.lock().unwrap().recv()?;
+        }
+        self.0.get(ctx)
+    }
+}
+
+#[test]
+fn a_wait_that_times_out_loses_nothing_and_the_next_one_goes_on() {
+    let (let_go, held) = mpsc::channel();
+    let plan = SequentialPlanProvider::new(8, 2).unwrap();
+    let dataset = Held(Numbers { len: 8, width: 5, fails: None }, Mutex::new(held));
+    let settings = LoaderSettings { timeout: Some(Duration::from_millis(20)), ..LoaderSettings::default() };
+    let builder = TchLoaderBuilder::new(dataset, plan).with_settings(settings);
+    let mut loader = builder.build(StackCollate::<f32>::new([5])).unwrap();
+    let (mut seen, mut timeouts) = (Vec::new(), 0);
+    for batch in loader.iter().unwrap() {
+        match batch {
+            Ok(batch) => seen.push(ids(&batch)),
+            Err(LoaderError::Timeout { .. }) => {
+                timeouts += 1;
+                if timeouts == 3 {
+                    let_go.send(()).unwrap();
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(3 <= timeouts);
+    assert_eq!(seen, [[0, 1], [2, 3], [4, 5], [6, 7]]);
+}
+
+#[test]
+fn mixed_images_come_with_the_share_of_each_class() {
+    let mix = BatchTransform::MixUp { num_classes: 31, alpha: 1.0 };
+    for size in [3, 80] {
+        let settings = ImageSettings { batch_transforms: vec![mix.clone()], ..of_size(size, Layout::Nchw) };
+        let (images, labels) = pictures::<f32>(&settings).iter_unwrapped().next().unwrap();
+        assert_eq!((labels.size(), labels.kind()), (vec![4, 31], Kind::Float));
+        let sums = Vec::<f32>::try_from(labels.sum_dim_intlist(1, false, Kind::Float)).unwrap();
+        assert!(sums.iter().all(|sum| (sum - 1.0).abs() < 1e-5), "{sums:?}");
+        // Row i is a mixture of the classes 10 i and 10 (i - 1).
+        assert!((0..4).all(|i| 0.0 < labels.double_value(&[i, i * 10])));
+        assert_eq!(images.size()[0], 4);
+        // What libtorch calls a cross entropy with shares.
+        let logits = Tensor::zeros([4, 31], (Kind::Float, Device::Cpu));
+        let loss = logits.cross_entropy_loss::<Tensor>(&labels, None, tch::Reduction::Mean, -100, 0.0);
+        assert!((loss.double_value(&[]) - 31_f64.ln()).abs() < 1e-5);
+    }
+}
+
+#[test]
+fn names_that_are_too_many_too_few_or_the_same_are_errors() {
+    for names in [vec!["images"], vec!["images", "images"], vec!["images", "labels", "more"]] {
+        let settings = of_size(3, Layout::Nchw);
+        let plan = SequentialPlanProvider::new(4, 4).unwrap();
+        let collate = NamedCollate::new(ImageCollate::<f32>::with_dtype(&settings).unwrap(), names);
+        let mut loader = TchLoaderBuilder::new(Pictures(settings), plan).build(collate).unwrap();
+        let error = loader.iter().unwrap().next().unwrap().unwrap_err().to_string();
+        assert!(error.contains("2 arrays") && error.contains("different names"), "{error}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use planfetch::prelude::CheckpointRecorder;
 use planfetch_testkit::fixtures;
 
 /// Cargo builds the examples of a package with its tests, beside them.
@@ -18,7 +19,7 @@ fn program(dir: &Path, name: &str, epochs: &str) -> Command {
     let mut command = Command::new(profile.join("examples/resnet"));
     command
         .args(["--train", &path("photographs"), "--cache-dir", &path(&format!("{name}-cache-{{rank}}"))])
-        .args(["--checkpoint", &path(name), "--checkpoint-every", "3", "--epochs", epochs])
+        .args(["--checkpoints", &path(name), "--checkpoint-every", "3", "--epochs", epochs])
         .args(["--size", "32", "--batch-size", "8", "--learning-rate", "0.02"])
         // Sums in libtorch are the same for the same number of threads alone.
         .env("OMP_NUM_THREADS", "1")
@@ -42,7 +43,8 @@ fn text(output: Output) -> String {
 }
 
 fn model(dir: &Path, name: &str) -> Vec<u8> {
-    fs::read(dir.join(name).join("model.safetensors")).unwrap()
+    let checkpoints = CheckpointRecorder::new(dir.join(name)).unwrap();
+    fs::read(checkpoints.latest().unwrap().unwrap().path.join("model.safetensors")).unwrap()
 }
 
 #[test]

@@ -3,9 +3,8 @@
 //! Pixels cross to the device as bytes and are normalised there. A run goes on from its checkpoint with the next batch.
 //! Started by torchrun or another launcher, each process trains on its columns of the plan. tch itself sums no gradients
 //! between processes; `ranks.rs` does it over TCP through rank 0, which is enough to try several ranks out, and no match
-//! for NCCL. The folder of the checkpoint must be one that all ranks see.
+//! for NCCL. The folder of checkpoints must be one that all ranks see.
 
-mod checkpoint;
 mod momentum;
 mod ranks;
 
@@ -20,7 +19,6 @@ use tch::nn::{self, ModuleT};
 use tch::vision::resnet::resnet18;
 use tch::{Cuda, Device, Kind, Tensor};
 
-use crate::checkpoint::Checkpoint;
 use crate::momentum::Momentum;
 use crate::ranks::Ranks;
 
@@ -43,12 +41,12 @@ struct Options {
     /// The most bytes of validation images that are kept on disk
     #[arg(long, default_value_t = 20_000_000_000)]
     valid_cache_bytes: u64,
-    /// The folder of the checkpoint; a run goes on from the one there
+    /// Where checkpoints are kept; a run goes on from the newest one there
     #[arg(long)]
-    checkpoint: Option<PathBuf>,
+    checkpoints: Option<PathBuf>,
     /// After how many steps a checkpoint is saved, besides those at the end of each epoch
     #[arg(long, default_value_t = 1_000)]
-    checkpoint_every: usize,
+    checkpoint_every: u64,
     /// Host and port where rank 0 sums gradients; needed where there are several ranks
     #[arg(long)]
     sum_at: Option<String>,
@@ -112,7 +110,7 @@ impl Options {
 /// Reads a folder of classes or an index.
 fn load(location: &str, cache: &DiskCache) -> Result<SampleIndex, BoxError> {
     if Path::new(location).is_dir() {
-        let extensions = ["jpg", "jpeg", "png", "webp"].map(str::to_owned).to_vec();
+        let extensions = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"].map(str::to_owned).to_vec();
         return Ok(load_index_folder(location, &FolderSettings { extensions })?);
     }
     Ok(load_index(location, &CsvSettings::default(), cache)?)
@@ -146,7 +144,11 @@ fn train(options: &Options) -> Result<(), BoxError> {
     let valid_cache = options.cache("valid", world, valid_settings)?;
     let index = load(&options.train, &train_cache)?;
     let (train, valid) = match &options.valid {
-        Some(location) => (index, load(location, &valid_cache)?),
+        // By name, since each folder numbers the classes that it has.
+        Some(location) => {
+            let valid = load(location, &valid_cache)?.with_classes_of(&index)?;
+            (index, valid)
+        }
         None => {
             let split = index.split(0.9, 0.1, SplitBy::ExactPerClass, options.seed)?;
             (split.train, split.val)
@@ -178,16 +180,24 @@ fn train(options: &Options) -> Result<(), BoxError> {
     tch::manual_seed(i64::try_from(options.seed)?);
     let mut vs = nn::VarStore::new(device);
     let net = resnet18(&vs.root(), num_classes);
-    let checkpoint = options.checkpoint.as_deref().map(Checkpoint::new);
     let mut momentum = Momentum::new(&vs, 0.9, 1e-4);
     let mut steps = 0;
-    if let Some(checkpoint) = &checkpoint
-        && let Some((done, state)) = checkpoint.load(&mut vs, &mut momentum)?
-    {
-        controller.restore(&state)?;
-        steps = done;
+    let recorder = options.checkpoints.as_ref().map(CheckpointRecorder::new).transpose()?;
+    let recorder = recorder.map(|recorder| recorder.with_every(options.checkpoint_every));
+    if let Some(checkpoint) = recorder.as_ref().map(CheckpointRecorder::latest).transpose()?.flatten() {
+        vs.load(checkpoint.path.join("model.safetensors"))?;
+        momentum.set(Tensor::read_safetensors(checkpoint.path.join("momentum.safetensors"))?)?;
+        controller.restore(&checkpoint.state)?;
+        steps = checkpoint.step;
         println!("going on after step {steps}");
     }
+    let save = |recorder: &CheckpointRecorder, momentum: &Momentum, state: &LoaderState, steps| {
+        let saved = recorder.save(steps, state, |folder| {
+            vs.save(folder.join("model.safetensors"))?;
+            Ok(Tensor::write_safetensors(&momentum.named(), folder.join("momentum.safetensors"))?)
+        });
+        saved.map(|_| println!("saved {steps}"))
+    };
 
     for epoch in controller.epoch()..options.epochs {
         let all_steps = options.epochs as f64 * controller.num_steps(epoch)?.max(1) as f64;
@@ -202,12 +212,11 @@ fn train(options: &Options) -> Result<(), BoxError> {
             momentum.step(&gradients, rate)?;
             steps += 1;
             (sum, count) = (sum + loss.double_value(&[]), count + 1);
-            if let Some(checkpoint) = checkpoint.as_ref().filter(|_| steps % options.checkpoint_every == 0) {
+            if let Some(recorder) = recorder.as_ref().filter(|recorder| recorder.is_due(steps)) {
                 // The running means of batch normalisation differ between ranks.
                 ranks.average(&mut momentum.buffers())?;
                 if world.rank == 0 {
-                    checkpoint.save(&vs, &momentum, &batches.state(), steps)?;
-                    println!("saved {steps}");
+                    save(recorder, &momentum, &batches.state(), steps)?;
                 }
             }
         }
@@ -220,8 +229,8 @@ fn train(options: &Options) -> Result<(), BoxError> {
             100.0 * top1 / total,
             100.0 * top5 / total
         );
-        if let Some(checkpoint) = checkpoint.as_ref().filter(|_| world.rank == 0) {
-            checkpoint.save(&vs, &momentum, &train.state(), steps)?;
+        if let Some(recorder) = recorder.as_ref().filter(|_| world.rank == 0) {
+            save(recorder, &momentum, &train.state(), steps)?;
         }
     }
     // Ranks that were given the same gradients have the same weights.
