@@ -3,6 +3,7 @@
 //! `cargo xtask test` formats, lints, tests and documents the whole workspace; `cargo xtask help` lists the rest.
 //! Build output goes to one folder outside of the checkout, so that a second checkout builds nothing twice.
 
+mod api;
 mod book;
 mod libtorch;
 
@@ -16,6 +17,7 @@ usage: cargo xtask <command>
 
   test     everything that has to hold: format, lints, tests, examples in the documentation, documentation, book
   lint     format and lints alone
+  api      the public API against the lists of it in api/; with --update, the lists are written
   book     the book, by mdBook
   package  the packages of all crates that are published, each built from its package
   libtorch the library that planfetch-tch links; the commands above begin with it
@@ -56,11 +58,15 @@ const FEATURE_TESTS: &[(&str, &str, &[&str])] = &[
 ];
 
 fn main() -> ExitCode {
+    if let Some(code) = api::as_rustdoc() {
+        return code;
+    }
     let command = env::args().nth(1);
     let done = match command.as_deref() {
-        Some("test") => libtorch() && lint() && test() && document() && book::build(),
+        Some("test") => libtorch() && lint() && test() && document() && api::check(false) && book::build(),
         Some("lint") => libtorch() && lint(),
         Some("libtorch") => libtorch(),
+        Some("api") => libtorch() && api::check(env::args().any(|argument| argument == "--update")),
         Some("book") => book::build(),
         Some("package") => libtorch() && package(),
         Some("bench") => bench(),
