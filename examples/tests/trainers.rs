@@ -128,7 +128,7 @@ fn the_learner_reaches_97_percent_from_an_s3_server_twice_with_the_same_losses_a
         let artifacts = dir.path().join(artifacts);
         let endpoint = server.endpoint();
         let mut arguments = vec!["--index", "s3://moved/index.csv", "--endpoint", &endpoint, "--size", "12"];
-        arguments.extend(["--epochs", epochs, "--artifacts", artifacts.to_str().unwrap()]);
+        arguments.extend(["--epochs", epochs, "--artifacts", artifacts.to_str().unwrap(), "--learning-rate", "0.005"]);
         arguments.extend(resume);
         let output = program(env!("CARGO_BIN_EXE_digits-learner"), &arguments, dir.path()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
