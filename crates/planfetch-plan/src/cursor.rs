@@ -99,7 +99,8 @@ impl Cursor {
     /// The version of the record that this version of the crate writes and reads.
     pub const VERSION: u32 = 1;
 
-    /// Returns how many steps of global batches of `batch_size` have been begun, and so the step that comes next.
+    /// Returns how many steps of global batches of `batch_size` have been begun: the step that comes next, or where the
+    /// position lies within a row, since the run had another batch size before, the one behind the rest of that row.
     #[must_use]
     pub fn step(&self, batch_size: usize) -> u64 {
         // OK because an index fits in 64 bits.
