@@ -281,11 +281,7 @@ impl DiskCache {
     /// ```
     pub fn invalidate(&self, uri: &str) -> Result<(), CacheError> {
         let key = self.key(uri, None)?;
-        let shared = &self.0.shared;
-        match &shared.sharing {
-            Some(sharing) => sharing.delete_unused(shared, key),
-            None => shared.update(|table, effects| table.invalidate(key, None, effects)),
-        }
+        self.0.shared.invalidate(key);
         Ok(())
     }
 

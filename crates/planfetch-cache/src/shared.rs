@@ -287,6 +287,18 @@ impl Shared {
         let _ = min_ratio;
     }
 
+    /// Has an object fetched anew by whoever asks for it next. Blocks where other processes use the directory too.
+    pub(crate) fn invalidate(self: &Arc<Self>, key: ObjectKey) {
+        match &self.sharing {
+            Some(sharing) => {
+                // What this process gave up a moment ago is no use of the file any more.
+                self.let_go(None);
+                sharing.delete_unused(self, key);
+            }
+            None => self.update(|table, effects| table.invalidate(key, None, effects)),
+        }
+    }
+
     /// Ends leases on files that this process uses no more, and deletes those that should go, until a moment. Blocks.
     fn let_go(self: &Arc<Self>, until: Option<Instant>) {
         let Some(sharing) = &self.sharing else { return };

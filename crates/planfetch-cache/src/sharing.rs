@@ -24,6 +24,8 @@ pub(crate) struct Sharing {
     taken: Mutex<HashMap<Ticket, (ObjectKey, Amount)>>,
     /// What this process uses no more, and whether it should go.
     leaving: Mutex<VecDeque<(ObjectKey, Stamp, bool)>>,
+    /// Held while one of them goes, so that who finds none left finds all of them gone.
+    letting_go: Mutex<()>,
 }
 
 /// What is known of an object when it has been looked for.
@@ -51,7 +53,7 @@ impl Sharing {
         // A temporary file that nobody claims is that of a process that is gone.
         let found = dir.scan(|key| matches!(leases.claim(key), Ok(Some(_)))).map_err(failed)?;
         let usage = Usage::open(dir, &found).map_err(failed)?;
-        Ok(Self { leases, usage, limits: settings.limits(), taken: Mutex::default(), leaving: Mutex::default() })
+        Ok(Self { leases, usage, limits: settings.limits(), taken: Mutex::default(), leaving: Mutex::default(), letting_go: Mutex::default() })
     }
 
     /// Looks for an object in the directory. Blocks.
@@ -133,6 +135,7 @@ impl Sharing {
 
     /// Lets one of them go; returns false when there is none left. Blocks.
     pub(crate) fn let_next_go(&self, shared: &Shared) -> bool {
+        let _one_at_a_time = self.letting_go.lock().unwrap_or_else(PoisonError::into_inner);
         let next = self.leaving.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         if let Some((key, stamp, evict)) = next {
             self.let_go(shared, key, stamp, evict);
@@ -174,10 +177,11 @@ impl Sharing {
         Ok(())
     }
 
-    /// Deletes an object's file if no process uses it. Blocks.
+    /// Deletes an object's files if no process uses it: several where it changed in the store. Blocks.
     pub(crate) fn delete_unused(&self, shared: &Shared, key: ObjectKey) {
-        let Ok(Some(stamp)) = shared.dir.find(key) else { return };
-        if let Some(Ok(())) = self.leases.if_unused(key, || std::fs::remove_file(shared.dir.path(key, stamp))) {
+        while let Ok(Some(stamp)) = shared.dir.find(key)
+            && let Some(Ok(())) = self.leases.if_unused(key, || std::fs::remove_file(shared.dir.path(key, stamp)))
+        {
             shared.counters.evictions.add(1);
             self.give_back(Amount::file(stamp.len));
         }
