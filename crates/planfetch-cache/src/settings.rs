@@ -59,7 +59,9 @@ pub struct CacheSettings {
     pub low_watermark: f64,
     /// How old a file must be before it may go. Default: 0.
     ///
-    /// A file that leaves the window earlier stays until room is needed.
+    /// A file that leaves the window earlier goes with what the cache does first once the file has reached that age. If
+    /// the process ends before, the file stays until room is needed, like all that an earlier process left; without a
+    /// limit, for good. One that is too young does not go to make room either: objects are then read into memory.
     pub min_age_before_delete: Duration,
     /// How many objects are downloaded at once. Default: 64.
     ///
@@ -72,6 +74,9 @@ pub struct CacheSettings {
     /// Without it, each refusal counts as a failed attempt.
     pub adaptive_concurrency: bool,
     /// How many bytes of objects on their way may be in memory at once. Default: 1 GiB.
+    ///
+    /// Of an object that is written as it comes, some 16 MiB count; one that finds no place on disk counts whole, until
+    /// it is handed out, and waits until that much is free. One that is larger than all of it comes alone.
     pub max_bytes_in_flight: u64,
     /// Objects of at least twice this length are downloaded by several ranges at once. Default: 32 MiB.
     ///
@@ -92,6 +97,10 @@ pub struct CacheSettings {
     /// How long a download may go without receiving a byte before the attempt is given up. Default: 30 s.
     ///
     /// There is no limit on the time that a whole download takes: a slow stream is healthy while it moves.
+    ///
+    /// With [`PruneBackend::Scan`], another process is waited for as long: one that is stopped (SIGSTOP, a debugger)
+    /// while it downloads an object, or has the directory's count locked, costs the others that much, and the objects
+    /// are read into memory.
     pub progress_timeout: Duration,
     /// The number of threads that talk to the stores. Default: 2.
     ///

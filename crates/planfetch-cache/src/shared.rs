@@ -10,7 +10,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 
-use crate::body::SPILL_BYTES;
 use crate::directory::CacheDir;
 use crate::error::{CacheError, CacheErrorKind};
 use crate::eviction::CacheLimit;
@@ -107,6 +106,7 @@ impl Shared {
             let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.settings.min_age_before_delete.is_zero() {
                 table.set_now(self.opened_at.elapsed());
+                table.evict_aged(&mut effects);
             }
             change(&mut table, &mut effects)
         };
@@ -230,12 +230,18 @@ impl Shared {
         }
     }
 
-    /// Waits until the bytes of an object may come into memory, as much of them as are there at a time.
-    pub(crate) async fn admit(&self, len: u64) -> SemaphorePermit<'_> {
-        let at_a_time = len.min(2 * SPILL_BYTES as u64).div_ceil(1024).max(1);
-        let permits = at_a_time.min(self.settings.in_flight_kib());
-        // OK because twice what is spilled at once is far below 2^32 KiB.
-        self.in_flight.acquire_many(permits as u32).await.expect("the semaphore is never closed")
+    /// Waits until as many bytes may be in memory at once, or as many as may be at all. `held` is what a fetch has been
+    /// admitted with before: enough, or else given back before more is waited for, since two fetches that each hold a
+    /// part and wait for the rest would wait for ever.
+    pub(crate) async fn admit<'s>(&'s self, bytes: u64, held: &mut Option<SemaphorePermit<'s>>) {
+        let permits = bytes.div_ceil(1024).clamp(1, self.settings.in_flight_kib());
+        // OK because the settings allow 2^30 KiB.
+        let permits = permits as u32;
+        if held.as_ref().is_some_and(|held| permits as usize <= held.num_permits()) {
+            return;
+        }
+        *held = None;
+        *held = Some(self.in_flight.acquire_many(permits).await.expect("the semaphore is never closed"));
     }
 
     /// Makes room on disk for what a fetch brings, and returns whether there is any. Blocks.
@@ -287,15 +293,31 @@ impl Shared {
         let _ = min_ratio;
     }
 
+    /// Has an object fetched anew by whoever asks for it next. Blocks where other processes use the directory too.
+    pub(crate) fn invalidate(self: &Arc<Self>, key: ObjectKey) {
+        match &self.sharing {
+            Some(sharing) => {
+                // What this process gave up a moment ago is no use of the file any more.
+                self.let_go(None);
+                sharing.delete_unused(self, key);
+            }
+            None => self.update(|table, effects| table.invalidate(key, None, effects)),
+        }
+    }
+
     /// Ends leases on files that this process uses no more, and deletes those that should go, until a moment. Blocks.
     fn let_go(self: &Arc<Self>, until: Option<Instant>) {
         let Some(sharing) = &self.sharing else { return };
         while until.is_none_or(|until| Instant::now() < until) && sharing.let_next_go(self) {}
+        sharing.evict_aged(self);
         self.update(|table, effects| table.set_full(false, effects));
     }
 
     /// Deletes what is to be deleted, until a moment: when the runtime ends, nobody else does. Blocks.
     pub(crate) fn finish_removals(self: &Arc<Self>, until: Instant) {
+        if let Some(sharing) = &self.sharing {
+            sharing.hurry();
+        }
         self.let_go(Some(until));
         while Instant::now() < until {
             let files = self.update(|table, _| table.take_doomed(REMOVE_AT_ONCE));
@@ -320,7 +342,11 @@ impl Shared {
     /// Has files go that nobody keeps, until no more than `limit` is left.
     pub(crate) fn shrink_to(self: &Arc<Self>, limit: Amount) {
         match &self.sharing {
-            Some(sharing) => sharing.shrink_to(self, limit),
+            Some(sharing) => {
+                // What this process gave up a moment ago is not in use any more.
+                self.let_go(None);
+                sharing.shrink_to(self, limit);
+            }
             None => self.update(|table, effects| table.shrink_to(limit, effects)),
         }
     }

@@ -1,10 +1,11 @@
 //! What a cache does beside its own work where several processes share the directory.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::directory::{CacheDir, Found, remove};
+use crate::directory::{CacheDir, Found};
 use crate::error::{CacheError, CacheErrorKind};
 use crate::key::{ObjectKey, Stamp};
 use crate::lease::{Claim, LEASE_FILES, Lease, Leases, Lock, try_lock};
@@ -24,6 +25,10 @@ pub(crate) struct Sharing {
     taken: Mutex<HashMap<Ticket, (ObjectKey, Amount)>>,
     /// What this process uses no more, and whether it should go.
     leaving: Mutex<VecDeque<(ObjectKey, Stamp, bool)>>,
+    /// Held while one of them goes, so that who finds none left finds all of them gone.
+    letting_go: Mutex<()>,
+    /// What should have gone, but was too young, by when it is old enough.
+    aging: Mutex<BTreeMap<(Instant, ObjectKey), Stamp>>,
 }
 
 /// What is known of an object when it has been looked for.
@@ -50,8 +55,16 @@ impl Sharing {
         let leases = Arc::new(Leases::new(leases.map_err(failed)?, claims));
         // A temporary file that nobody claims is that of a process that is gone.
         let found = dir.scan(|key| matches!(leases.claim(key), Ok(Some(_)))).map_err(failed)?;
-        let usage = Usage::open(dir, &found).map_err(failed)?;
-        Ok(Self { leases, usage, limits: settings.limits(), taken: Mutex::default(), leaving: Mutex::default() })
+        let usage = Usage::open(dir, &found, settings.progress_timeout).map_err(failed)?;
+        Ok(Self {
+            leases,
+            usage,
+            limits: settings.limits(),
+            taken: Mutex::default(),
+            leaving: Mutex::default(),
+            letting_go: Mutex::default(),
+            aging: Mutex::default(),
+        })
     }
 
     /// Looks for an object in the directory. Blocks.
@@ -117,6 +130,7 @@ impl Sharing {
             unused.files = unused.files.saturating_sub(1);
         }
         if unused != Amount::default() {
+            self.usage.let_go();
             self.give_back(unused);
         }
     }
@@ -133,6 +147,7 @@ impl Sharing {
 
     /// Lets one of them go; returns false when there is none left. Blocks.
     pub(crate) fn let_next_go(&self, shared: &Shared) -> bool {
+        let _one_at_a_time = self.letting_go.lock().unwrap_or_else(PoisonError::into_inner);
         let next = self.leaving.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         if let Some((key, stamp, evict)) = next {
             self.let_go(shared, key, stamp, evict);
@@ -143,22 +158,50 @@ impl Sharing {
     /// Ends a lease, and deletes the file if it should go and no other process leases it. Blocks.
     fn let_go(&self, shared: &Shared, key: ObjectKey, stamp: Stamp, evict: bool) {
         self.leases.end(key);
-        let path = shared.dir.path(key, stamp);
-        if evict && self.is_old_enough(shared, (key, stamp)) {
-            match self.leases.if_unused(key, || std::fs::remove_file(&path)) {
-                Some(Ok(())) => {
-                    shared.counters.evictions.add(1);
-                    self.give_back(Amount::file(stamp.len));
-                }
-                Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => shared.warnings.undeleted(&error),
-                _ => {}
-            }
+        self.usage.let_go();
+        if evict {
+            self.evict(shared, key, stamp);
         }
     }
 
-    fn is_old_enough(&self, shared: &Shared, found: Found) -> bool {
-        self.limits.min_age.is_zero()
-            || shared.dir.last_use(found).elapsed().is_ok_and(|age| self.limits.min_age <= age)
+    /// Deletes a file that no process leases, at once or when it is old enough. Blocks.
+    fn evict(&self, shared: &Shared, key: ObjectKey, stamp: Stamp) {
+        if let Some(wait) = self.too_young_for(shared, (key, stamp)) {
+            let due = Instant::now() + wait;
+            self.aging.lock().unwrap_or_else(PoisonError::into_inner).insert((due, key), stamp);
+            return;
+        }
+        match self.leases.if_unused(key, || std::fs::remove_file(shared.dir.path(key, stamp))) {
+            Some(Ok(())) => {
+                shared.counters.evictions.add(1);
+                self.give_back(Amount::file(stamp.len));
+            }
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => shared.warnings.undeleted(&error),
+            // Who leases it decides anew when it lets go of it.
+            _ => {}
+        }
+    }
+
+    /// Deletes what has become old enough since this process wanted it gone. Blocks.
+    pub(crate) fn evict_aged(&self, shared: &Shared) {
+        let now = Instant::now();
+        let next = || {
+            let mut aging = self.aging.lock().unwrap_or_else(PoisonError::into_inner);
+            let first = aging.first_entry()?;
+            (first.key().0 <= now).then(|| first.remove_entry())
+        };
+        while let Some(((_, key), stamp)) = next() {
+            self.evict(shared, key, stamp);
+        }
+    }
+
+    /// Returns for how long a file may not go yet. It ages from its last use on, as far as the directory knows.
+    fn too_young_for(&self, shared: &Shared, found: Found) -> Option<Duration> {
+        if self.limits.min_age.is_zero() {
+            return None;
+        }
+        let age = shared.dir.last_use(found).elapsed().unwrap_or_default();
+        self.limits.min_age.checked_sub(age).filter(|wait| !wait.is_zero())
     }
 
     /// Takes a file out of the directory that is not as its name says, unless another process has just replaced it.
@@ -168,16 +211,21 @@ impl Sharing {
         if let Some(_claim) = self.leases.claim(key)?
             && !is_intact(dir, key, stamp)?
         {
-            remove(&dir.path(key, stamp))?;
-            self.give_back(Amount::file(stamp.len));
+            match std::fs::remove_file(dir.path(key, stamp)) {
+                Ok(()) => self.give_back(Amount::file(stamp.len)),
+                // Another process has found the same, and has given its room back.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
 
-    /// Deletes an object's file if no process uses it. Blocks.
+    /// Deletes an object's files if no process uses it: several where it changed in the store. Blocks.
     pub(crate) fn delete_unused(&self, shared: &Shared, key: ObjectKey) {
-        let Ok(Some(stamp)) = shared.dir.find(key) else { return };
-        if let Some(Ok(())) = self.leases.if_unused(key, || std::fs::remove_file(shared.dir.path(key, stamp))) {
+        while let Ok(Some(stamp)) = shared.dir.find(key)
+            && let Some(Ok(())) = self.leases.if_unused(key, || std::fs::remove_file(shared.dir.path(key, stamp)))
+        {
             shared.counters.evictions.add(1);
             self.give_back(Amount::file(stamp.len));
         }
@@ -193,9 +241,14 @@ impl Sharing {
         }
     }
 
-    /// Returns what is in the directory, for all processes.
+    /// Returns what is in the directory, for all processes, as far as is known without waiting for one of them.
     pub(crate) fn used(&self) -> Amount {
-        self.usage.read().unwrap_or_default()
+        self.usage.read()
+    }
+
+    /// Has nobody wait any more for what another process has locked.
+    pub(crate) fn hurry(&self) {
+        self.usage.hurry();
     }
 }
 
@@ -214,8 +267,9 @@ fn check_locks(dir: &CacheDir) -> Result<(), CacheError> {
         let (a, b) = (dir.shared_file("lock-probe")?, dir.shared_file("lock-probe")?);
         // Several processes may probe at a time, each by a byte of its own.
         let byte = u64::from(std::process::id());
-        let is_ours = try_lock(&a, byte, Lock::Exclusive)?;
-        Ok(is_ours && !try_lock(&b, byte, Lock::Exclusive)?)
+        // Another may have the same number, in another container, or be a thread of this process. That its lock stands
+        // against this one is what was asked.
+        Ok(!try_lock(&a, byte, Lock::Exclusive)? || !try_lock(&b, byte, Lock::Exclusive)?)
     };
     let problem = match probe() {
         Ok(true) => return Ok(()),
@@ -230,4 +284,26 @@ fn check_locks(dir: &CacheDir) -> Result<(), CacheError> {
             dir.root().display()
         ),
     ))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::settings::PruneBackend;
+
+    #[test]
+    fn probers_of_one_number_prove_that_locks_hold() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = CacheDir::open(folder.path(), PruneBackend::Scan).unwrap();
+        check_locks(&dir).unwrap();
+        let other = dir.shared_file("lock-probe").unwrap();
+        assert!(try_lock(&other, u64::from(std::process::id()), Lock::Exclusive).unwrap());
+        check_locks(&dir).unwrap();
+        drop(other);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..200).for_each(|_| check_locks(&dir).unwrap()));
+            }
+        });
+    }
 }

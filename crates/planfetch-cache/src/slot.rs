@@ -2,10 +2,11 @@
 
 use std::io::{self, Read, Seek};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use crc32fast::Hasher;
 
+use crate::body::Body;
 use crate::directory::CacheDir;
 use crate::download::download;
 use crate::error::{CacheError, CacheErrorKind};
@@ -35,10 +36,20 @@ pub(crate) struct Slot {
 /// How looking for an object in a shared directory ended.
 enum Looked {
     Found(Stamp),
-    /// It has to be fetched from the store.
+    /// It has to be fetched from the store, and this process is the one that brings it.
     Missing,
+    /// It has to be fetched from the store, and left in memory: nothing keeps other processes away from its file.
+    Unheld,
     /// Nobody wants it any more.
     GivenUp,
+}
+
+/// Another process that brings the object.
+struct Awaited {
+    /// When it was seen to get on.
+    since: Instant,
+    /// How far it had come then.
+    progress: Vec<(u64, SystemTime)>,
 }
 
 impl Slot {
@@ -51,11 +62,13 @@ impl Slot {
         self.is_polled = true;
         let shared = Arc::clone(&self.shared);
         let (key, ticket, existing) = (self.fetch.key, self.fetch.ticket, self.fetch.existing);
+        let mut body = Body::new();
         if shared.sharing.is_some() {
             match self.look_up().await {
                 Looked::Found(stamp) => return self.finish(Outcome::Stored(stamp)),
                 Looked::GivenUp => return,
                 Looked::Missing => {}
+                Looked::Unheld => body.stay_in_memory(),
             }
         } else if let Some(stamp) = existing {
             self.timeline.begin(FetchStage::Verify);
@@ -63,8 +76,8 @@ impl Slot {
                 return self.finish(Outcome::Stored(stamp));
             }
         }
-        // Of the bytes that may be in memory at once, this download's are held until they are written.
-        let (body, _in_memory) = match download(&shared, &self.fetch, &mut self.timeline).await {
+        // Of the bytes that may be in memory at once, this download's are held until they are written or handed out.
+        let (body, mut in_memory) = match download(&shared, &self.fetch, body, &mut self.timeline).await {
             Ok(downloaded) => downloaded,
             Err(error) => {
                 shared.counters.failures.add(1);
@@ -74,23 +87,33 @@ impl Slot {
         shared.update(|table, effects| table.downloaded(ticket, effects));
         self.timeline.begin(FetchStage::Write);
         let committer = Arc::clone(&shared);
-        let outcome = shared
+        let committed = shared
             .write_blocking(move || {
                 // Asked for only now: while it waited for its turn to write, the object may have been given up.
                 let may_commit = committer.update(|table, _| table.begin_commit(key, ticket));
                 may_commit.then(|| body.commit(&committer, key, ticket, existing))
             })
             .await;
-        if let Some(outcome) = outcome {
-            self.finish(outcome);
-        }
+        let outcome = match committed {
+            None => return,
+            Some(Ok(stamp)) => Outcome::Stored(stamp),
+            Some(Err(mut body)) => {
+                body.stay_in_memory();
+                shared.admit(body.most_in_memory(None), &mut in_memory).await;
+                let deliverer = Arc::clone(&shared);
+                shared.write_blocking(move || body.deliver(&deliverer)).await
+            }
+        };
+        self.finish(outcome);
     }
 
-    /// Looks for the object in a directory that other processes use too, and waits while one of them brings it.
+    /// Looks for the object in a directory that other processes use too, and waits while one of them brings it: for as
+    /// long as it gets on.
     async fn look_up(&mut self) -> Looked {
         self.timeline.begin(FetchStage::Verify);
         let (key, ticket) = (self.fetch.key, self.fetch.ticket);
         let mut pause = LOOK_AGAIN_AFTER;
+        let mut awaited: Option<Awaited> = None;
         loop {
             let shared = Arc::clone(&self.shared);
             let looked_up = self
@@ -127,17 +150,42 @@ impl Slot {
                     self.hold = Some((lease, claim));
                     return Looked::Missing;
                 }
-                Some(Ok(Lookup::Busy)) => None,
+                Some(Ok(Lookup::Busy)) => {
+                    if self.is_awaited_in_vain(&mut awaited).await {
+                        tracing::debug!(
+                            uri = %self.fetch.target.name(),
+                            "another process that brings the object does not get on; it is read into memory"
+                        );
+                        return Looked::Unheld;
+                    }
+                    None
+                }
                 Some(Err(error)) => Some(error),
             };
             if let Some(error) = problem {
                 // It would be so again and again. Reading goes on from the store.
                 self.shared.warnings.unread(&error);
-                return Looked::Missing;
+                return Looked::Unheld;
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LOOK_AGAIN_AT_LEAST_EVERY);
         }
+    }
+
+    /// Returns whether another process was waited for as long as a store is, and did nothing meanwhile that its temporary
+    /// file tells: it is stopped, or its store does not answer.
+    async fn is_awaited_in_vain(&self, awaited: &mut Option<Awaited>) -> bool {
+        let is_due = |awaited: &Awaited| self.shared.settings.progress_timeout <= awaited.since.elapsed();
+        if awaited.as_ref().is_some_and(|awaited| !is_due(awaited)) {
+            return false;
+        }
+        let (shared, key) = (Arc::clone(&self.shared), self.fetch.key);
+        let progress = self.shared.blocking(move || shared.dir.progress(key)).await;
+        if awaited.as_ref().is_some_and(|awaited| awaited.progress == progress) {
+            return true;
+        }
+        *awaited = Some(Awaited { since: Instant::now(), progress });
+        false
     }
 
     /// Returns whether a file holds the bytes that its name says.

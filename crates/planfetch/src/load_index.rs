@@ -21,8 +21,10 @@ pub enum LoadIndexError {
 /// Reads the index at `location`: a path, or the URI of an object, which is downloaded through `cache`.
 ///
 /// What ends in `.parquet` is read as Parquet, with the feature `arrow`, what ends in `.index` as an index that was
-/// [saved](SampleIndex::save), and everything else as CSV. What contains `://` is a URI, everything else a path. An index is downloaded anew each time, and not kept: unlike the
-/// objects that it names, it may be written again.
+/// [saved](SampleIndex::save), and everything else as CSV. What contains `://` is a URI, everything else a path.
+///
+/// An index is downloaded anew each time, and not kept: unlike the objects that it names, it may be written again. Where
+/// processes share the cache's directory, those that load an index at the same moment share one copy of it.
 ///
 /// # Errors
 ///
@@ -54,14 +56,20 @@ pub fn load_index(location: &str, settings: &CsvSettings, cache: &DiskCache) -> 
         });
     }
     // A copy that an earlier run left behind must not be taken for the index of today.
-    if cache.contains(location) {
-        cache.prefetch(location).map_err(LoadIndexError::Object)?.evict();
-    }
-    let guard = cache.prefetch(location).map_err(LoadIndexError::Object)?;
-    let file = cache.ensure_local(location);
-    // It goes as soon as it has been read.
-    guard.evict();
-    let file = file.map_err(LoadIndexError::Object)?;
+    cache.invalidate(location).map_err(LoadIndexError::Object)?;
+    let index = download_index(location, format, settings, cache);
+    // Whatever came of it, nothing of it stays, be it too young to be evicted.
+    cache.invalidate(location).map_err(LoadIndexError::Object)?;
+    index
+}
+
+fn download_index(
+    location: &str,
+    format: Format,
+    settings: &CsvSettings,
+    cache: &DiskCache,
+) -> Result<SampleIndex, LoadIndexError> {
+    let file = cache.ensure_local(location).map_err(LoadIndexError::Object)?;
     let read_error = |source| IndexError::Read { file: location.into(), source };
     Ok(match format {
         Format::Csv => read_index_csv(file.open().map_err(read_error)?, location, settings)?,

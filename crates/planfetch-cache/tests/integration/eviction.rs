@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use planfetch_cache::{CacheLimit, CacheSettings, DiskCache, EvictionMode, NextUse, PrefetchGuard, PruneBackend};
 use planfetch_testkit::S3Server;
@@ -107,6 +108,43 @@ fn what_is_used_last_in_the_future_goes_first() {
 }
 
 #[test]
+fn a_part_that_is_used_last_in_the_future_goes_first() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), server_with(4));
+    let cache = open(dir.path(), &server, limited(3, EvictionMode::Clairvoyant));
+    let whole = 0..LEN as u64;
+    for i in 0..3 {
+        drop(cache.ensure_local_range(&uri(i), whole.clone()).unwrap());
+        cache.set_next_use_range(&uri(i), whole.clone(), NextUse::At([200, 900, 300][i as usize])).unwrap();
+    }
+    drop(cache.ensure_local_range(&uri(3), whole.clone()).unwrap());
+    assert_eq!((0..4).filter(|i| cache.contains_range(&uri(*i), whole.clone())).collect::<Vec<_>>(), [0, 2, 3]);
+}
+
+#[test]
+fn what_leaves_the_window_too_young_goes_later() {
+    for backend in [PruneBackend::Meta, PruneBackend::Scan] {
+        let (dir, server) = (tempfile::tempdir().unwrap(), server_with(30));
+        let settings =
+            CacheSettings { prune_backend: backend, min_age_before_delete: Duration::from_secs(2), ..quick() };
+        let cache = open(dir.path(), &server, settings);
+        let pass = |ids: std::ops::Range<u64>| {
+            for i in ids {
+                let guard = cache.prefetch(&uri(i)).unwrap();
+                assert_eq!(read(&cache.ensure_local(&uri(i)).unwrap()), content(i, LEN));
+                guard.evict();
+            }
+        };
+        pass(0..20);
+        // It goes with what the cache does next.
+        eventually("what is out of the window has gone", || {
+            pass(20..21);
+            (0..20).all(|i| !cache.contains(&uri(i)))
+        });
+        eventually("its files too", || objects(dir.path()).len() <= 1);
+    }
+}
+
+#[test]
 fn a_limit_below_what_is_in_use_is_kept_and_everything_is_delivered() {
     for backend in [PruneBackend::Meta, PruneBackend::Scan] {
         let (dir, server) = (tempfile::tempdir().unwrap(), server_with(12));
@@ -199,6 +237,18 @@ fn pruning_spares_what_is_in_use() {
         cache.prune(0);
         eventually("what is in use is left", || objects(dir.path()).len() == 1);
         assert_eq!(read(&kept), content(0, LEN));
+    }
+}
+
+#[test]
+fn what_was_given_up_a_moment_ago_is_pruned() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), server_with(40));
+    let settings = CacheSettings { prune_backend: PruneBackend::Scan, ..quick() };
+    let cache = open(dir.path(), &server, settings);
+    for i in 0..40 {
+        drop(cache.ensure_local(&uri(i)).unwrap());
+        cache.prune(0);
+        assert!(objects(dir.path()).is_empty(), "file {i} stayed");
     }
 }
 
