@@ -8,6 +8,7 @@ use crc32fast::Hasher;
 use tempfile::NamedTempFile;
 
 use crate::error::{CacheError, CacheErrorKind};
+use crate::failure::Failure;
 use crate::key::{ObjectKey, Stamp};
 use crate::shared::Shared;
 use crate::table::{Outcome, Ticket};
@@ -15,6 +16,11 @@ use crate::table::{Outcome, Ticket};
 /// How much of a body is kept in memory before it is written. Small objects are written in one go; of a large one no
 /// more than this is in memory at a time.
 pub(crate) const SPILL_BYTES: usize = 8 << 20;
+/// How much of each range is kept in memory, where an object is taken by several.
+pub(crate) const PART_SPILL_BYTES: usize = SPILL_BYTES / 4;
+/// How much of an object that is written as it comes is in memory at once: what is being written, and what comes
+/// meanwhile.
+pub(crate) const STREAM_BYTES: u64 = 2 * SPILL_BYTES as u64;
 
 /// The bytes of an object as they come in: in memory, and from [`SPILL_BYTES`] on in a temporary file.
 #[derive(Debug)]
@@ -54,20 +60,20 @@ impl Body {
         }
     }
 
-    /// Makes a body of `expected` bytes that is not written before it is whole, if at all.
-    pub(crate) fn in_memory(expected: u64) -> Self {
-        Self { expected, in_memory: true, ..Self::new() }
-    }
-
     /// Makes a body of a file that was written in another way.
     pub(crate) fn written(len: u64, spill: Spill) -> Self {
         Self { len, expected: len, spill: Some(spill), ..Self::new() }
     }
 
-    /// Forgets what has come so far, and keeps what comes from now on in memory.
-    pub(crate) fn restart_in_memory(&mut self) {
-        self.restart();
+    /// Keeps what comes from now on in memory.
+    pub(crate) fn stay_in_memory(&mut self) {
         self.in_memory = true;
+    }
+
+    /// Returns how many bytes of it are in memory at once, if it is taken by `part_concurrency` ranges or by none.
+    pub(crate) fn most_in_memory(&self, part_concurrency: Option<usize>) -> u64 {
+        let at_once = part_concurrency.map_or(0, |parts| parts as u64 * PART_SPILL_BYTES as u64);
+        if self.in_memory { self.expected } else { self.expected.min(at_once.max(STREAM_BYTES)) }
     }
 
     /// Has it taken as one stream, where it would be taken by parts.
@@ -80,12 +86,29 @@ impl Body {
         self.len == 0 && !self.in_memory && !self.as_one
     }
 
+    /// Returns whether it is so long that it needs a place on disk before any of it comes into memory.
+    pub(crate) fn needs_place_first(&self) -> bool {
+        STREAM_BYTES < self.expected && !self.in_memory && self.spill.is_none()
+    }
+
+    /// Takes a file, for which there is room, to write it to.
+    pub(crate) fn write_to(&mut self, file: NamedTempFile) {
+        self.spill = Some(Spill { file, crc: Hasher::new() });
+    }
+
     /// Forgets what has come so far, but not that it has to stay in memory.
     pub(crate) fn restart(&mut self) {
         *self = Self { in_memory: self.in_memory, as_one: self.as_one, ..Self::new() };
     }
 
-    pub(crate) async fn push(&mut self, shared: &Arc<Shared>, key: ObjectKey, ticket: Ticket, chunk: Bytes) {
+    /// Appends what has come. Fails when it can't be written and is too much to be taken back into memory unasked.
+    pub(crate) async fn push(
+        &mut self,
+        shared: &Arc<Shared>,
+        key: ObjectKey,
+        ticket: Ticket,
+        chunk: Bytes,
+    ) -> Result<(), Failure> {
         shared.counters.bytes_downloaded.add(chunk.len() as u64);
         self.len += chunk.len() as u64;
         self.chunks_len += chunk.len();
@@ -94,7 +117,11 @@ impl Body {
             let body = std::mem::replace(self, Self::new());
             let spiller = Arc::clone(shared);
             *self = shared.write_blocking(move || body.spill(&spiller, key, ticket)).await;
+            if self.in_memory && STREAM_BYTES < self.expected {
+                return Err(Failure::Unwritten);
+            }
         }
+        Ok(())
     }
 
     /// Writes what is in memory to the temporary file.
@@ -110,9 +137,26 @@ impl Body {
             }
             Err(error) => {
                 shared.warnings.unwritten(&error);
-                self.take_back();
+                self.in_memory = true;
+                if self.expected <= STREAM_BYTES {
+                    self.take_back();
+                }
             }
         }
+        self
+    }
+
+    /// Forgets what had come last, and the disk refused: it is asked for again, so that no more is in memory than was
+    /// admitted.
+    pub(crate) fn leave_unwritten(&mut self) {
+        self.in_memory = true;
+        self.len -= self.chunks_len as u64;
+        (self.chunks, self.chunks_len) = (Vec::new(), 0);
+    }
+
+    /// Reads back into memory what has been written of a body that the disk refused to take whole. Blocks.
+    pub(crate) fn resume_in_memory(mut self) -> Self {
+        self.take_back();
         self
     }
 
@@ -137,9 +181,10 @@ impl Body {
         self.in_memory = true;
         let Some(spill) = self.spill.take() else { return };
         let written = self.len - self.chunks_len as u64;
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(usize::try_from(written).unwrap_or_default());
         let read = spill.file.reopen().and_then(|file| file.take(written).read_to_end(&mut bytes));
         if read.is_ok_and(|n| n as u64 == written) {
+            self.chunks_len += bytes.len();
             self.chunks.insert(0, bytes.into());
         } else {
             // What was written can't be read: the download begins anew, and stays in memory.
@@ -147,7 +192,7 @@ impl Body {
         }
     }
 
-    /// Puts the object in its place. Blocks.
+    /// Puts the object in its place. Blocks. Where there is none, the body comes back.
     ///
     /// `existing` is a file of the same object that turned out not to be as its name says.
     pub(crate) fn commit(
@@ -156,21 +201,24 @@ impl Body {
         key: ObjectKey,
         ticket: Ticket,
         existing: Option<Stamp>,
-    ) -> Outcome {
-        let len = self.len;
+    ) -> Result<Stamp, Box<Self>> {
         if let Some(existing) = existing {
             // OK because a file that can't be deleted is checked again before it is ever handed out.
             let _ = std::fs::remove_file(shared.dir.path(key, existing));
         }
-        if !self.in_memory && shared.make_room(key, ticket, len) {
+        if !self.in_memory && shared.make_room(key, ticket, self.len) {
             match self.write_chunks(shared, key).and_then(|()| self.persist(shared, key)) {
-                Ok(stamp) => return Outcome::Stored(stamp),
-                Err(error) => {
-                    shared.warnings.unwritten(&error);
-                    self.take_back();
-                }
+                Ok(stamp) => return Ok(stamp),
+                Err(error) => shared.warnings.unwritten(&error),
             }
         }
+        Err(Box::new(self))
+    }
+
+    /// Hands out from memory what has no place on disk. Blocks.
+    pub(crate) fn deliver(mut self, shared: &Shared) -> Outcome {
+        let len = self.len;
+        self.take_back();
         if self.len != len {
             return Outcome::Failed(CacheError::new(
                 CacheErrorKind::Directory,
@@ -181,8 +229,15 @@ impl Body {
             ));
         }
         shared.counters.unwritten.add(1);
-        let [bytes] = &self.chunks[..] else { return Outcome::Unwritten(self.chunks.concat().into()) };
-        Outcome::Unwritten(bytes.clone())
+        if let [bytes] = &self.chunks[..] {
+            return Outcome::Unwritten(bytes.clone());
+        }
+        // One by one, so that the object is not in memory twice.
+        let mut chunks = self.chunks.into_iter();
+        let mut whole = chunks.next().map(Vec::from).unwrap_or_default();
+        whole.reserve_exact(self.chunks_len - whole.len());
+        chunks.for_each(|chunk| whole.extend_from_slice(&chunk));
+        Outcome::Unwritten(whole.into())
     }
 
     fn persist(&mut self, shared: &Shared, key: ObjectKey) -> io::Result<Stamp> {

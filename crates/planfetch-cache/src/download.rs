@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::stream::{BoxStream, StreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, ObjectStore};
+use tempfile::NamedTempFile;
 use tokio::sync::SemaphorePermit;
 
 use crate::body::{Body, SPILL_BYTES};
@@ -57,7 +58,11 @@ pub(crate) async fn download<'s>(
             Err(failure) => failure,
         };
         if matches!(failure, Failure::Unwritten) {
-            body.restart_in_memory();
+            // No fault of the store's, and so none of its attempts.
+            body.leave_unwritten();
+            shared.admit(body.most_in_memory(None), &mut in_flight).await;
+            body = shared.write_blocking(move || body.resume_in_memory()).await;
+            continue;
         }
         let attempts = retry.attempts();
         // What refuses to resume may well send the whole.
@@ -186,23 +191,45 @@ impl Download {
         }
         body.expected = expected;
         body.etag = result.meta.e_tag.clone();
-        if in_flight.is_none() {
-            *in_flight = Some(admission.admit(expected).await);
+        let by_parts = body.may_have_parts() && parts::is_worth_while(&self.shared, &result, expected);
+        let mut place = None;
+        if by_parts || body.needs_place_first() {
+            place = self.place(expected).await;
+            if place.is_none() {
+                body.stay_in_memory();
+            }
         }
-        if body.may_have_parts() && parts::is_worth_while(&self.shared, &result, expected) {
-            *body = parts::download(self, start, result, expected).await.inspect_err(|failure| {
-                if !failure.is_passing() {
-                    // A store that knows no ranges, or no such tags, has the object all the same.
-                    body.take_as_one();
-                }
-            })?;
-            return Ok(());
+        let part_concurrency = (by_parts && place.is_some()).then_some(self.shared.settings.part_concurrency);
+        admission.admit(body.most_in_memory(part_concurrency), in_flight).await;
+        match place {
+            Some(file) if by_parts => {
+                *body = parts::download(self, file, start, result, expected).await.inspect_err(|failure| {
+                    if !failure.is_passing() {
+                        // A store that knows no ranges, or no such tags, has the object all the same.
+                        body.take_as_one();
+                    }
+                })?;
+                return Ok(());
+            }
+            Some(file) => body.write_to(file),
+            None => {}
         }
         self.receive(body, result, expected).await
     }
 
+    /// Makes room on disk for the object, and the file that shows others that it is taken; returns none where there is
+    /// no room, or no way to write.
+    async fn place(&self, len: u64) -> Option<NamedTempFile> {
+        let (shared, key, ticket) = (Arc::clone(&self.shared), self.fetch.key, self.fetch.ticket);
+        let made = move || shared.make_room(key, ticket, len).then(|| shared.dir.temp_file(key, len)).transpose();
+        self.shared.write_blocking(made).await.unwrap_or_else(|error| {
+            self.shared.warnings.unwritten(&error);
+            None
+        })
+    }
+
     /// Takes in the body of one response.
-    pub(crate) async fn receive(&self, body: &mut Body, result: GetResult, expected: u64) -> Result<(), Failure> {
+    async fn receive(&self, body: &mut Body, result: GetResult, expected: u64) -> Result<(), Failure> {
         let (shared, key, ticket) = (&self.shared, self.fetch.key, self.fetch.ticket);
         let failed = |error| Failure::Store(error, Default::default());
         if let GetResultPayload::File(..) = result.payload
@@ -210,7 +237,7 @@ impl Download {
         {
             // One read, where the stream would make one for each 8 KiB.
             let bytes = within(self.limit(), result.bytes()).await?.map_err(failed)?;
-            body.push(shared, key, ticket, bytes).await;
+            body.push(shared, key, ticket, bytes).await?;
         } else {
             let mut stream: BoxStream<'static, _> = result.into_stream();
             loop {
@@ -222,7 +249,7 @@ impl Download {
                     Ok(Some(Err(error))) => return Err(failed(error)),
                     Err(stalled) => return Err(stalled),
                 };
-                body.push(shared, key, ticket, chunk).await;
+                body.push(shared, key, ticket, chunk).await?;
             }
         }
         if body.len == expected {

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::{GetOptions, GetRange, GetResult, GetResultPayload};
+use tempfile::NamedTempFile;
 
-use crate::body::{Body, SPILL_BYTES, Spill};
+use crate::body::{Body, PART_SPILL_BYTES, Spill};
 use crate::download::{Download, within};
 use crate::failure::{Advice, Failure};
 use crate::retry::Retry;
@@ -25,24 +26,22 @@ pub(crate) fn is_worth_while(shared: &Shared, result: &GetResult, len: u64) -> b
         && !matches!(result.payload, GetResultPayload::File(..))
 }
 
-/// Downloads the `len` bytes from `start` on. The first part is taken from the response that is there already.
-pub(crate) async fn download(download: &Download, start: u64, first: GetResult, len: u64) -> Result<Body, Failure> {
-    let (shared, fetch) = (&download.shared, &download.fetch);
+/// Downloads the `len` bytes from `start` on into `file`, for which there is room. The first part is taken from the
+/// response that is there already.
+pub(crate) async fn download(
+    download: &Download,
+    file: NamedTempFile,
+    start: u64,
+    first: GetResult,
+    len: u64,
+) -> Result<Body, Failure> {
+    let shared = &download.shared;
     let etag = first.meta.e_tag.clone().unwrap_or_default();
-    let maker = Arc::clone(shared);
-    let (key, ticket) = (fetch.key, fetch.ticket);
-    let made =
-        shared.write_blocking(move || maker.make_room(key, ticket, len).then(|| maker.dir.temp_file(key, len))).await;
-    let file = match made {
-        Some(Ok(file)) => file,
-        Some(Err(error)) => {
-            shared.warnings.unwritten(&error);
-            return in_memory(download, first, len).await;
-        }
-        None => return in_memory(download, first, len).await,
-    };
-    let out = file.as_file().try_clone().map(Arc::new);
-    let Ok(out) = out else { return in_memory(download, first, len).await };
+    let out = file.as_file().try_clone().map_err(|error| {
+        shared.warnings.unwritten(&error);
+        Failure::Unwritten
+    })?;
+    let out = Arc::new(out);
     let part_size = shared.settings.part_size;
     let mut first = Some(first.into_stream());
     let starts = (0..len).step_by(usize::try_from(part_size).unwrap_or(usize::MAX));
@@ -60,13 +59,6 @@ pub(crate) async fn download(download: &Download, start: u64, first: GetResult, 
     let mut crc = Hasher::new();
     sums.iter().for_each(|sum| crc.combine(sum));
     Ok(Body::written(len, Spill { file, crc }))
-}
-
-/// Takes the object in as it comes, since there is no place to put parts.
-async fn in_memory(download: &Download, first: GetResult, len: u64) -> Result<Body, Failure> {
-    let mut body = Body::in_memory(len);
-    download.receive(&mut body, first, len).await?;
-    Ok(body)
 }
 
 /// One part of an object: the bytes from `at` to `end`, counted from `offset`.
@@ -134,7 +126,7 @@ impl Part {
                     received += wanted as u64;
                     held += wanted;
                     chunks.push(chunk.slice(..wanted));
-                    if SPILL_BYTES / 4 <= held {
+                    if PART_SPILL_BYTES <= held {
                         self.write(std::mem::take(&mut chunks), crc).await?;
                         held = 0;
                     }

@@ -72,6 +72,9 @@ pub struct CacheSettings {
     /// Without it, each refusal counts as a failed attempt.
     pub adaptive_concurrency: bool,
     /// How many bytes of objects on their way may be in memory at once. Default: 1 GiB.
+    ///
+    /// Of an object that is written as it comes, some 16 MiB count; one that finds no place on disk counts whole, until
+    /// it is handed out, and waits until that much is free. One that is larger than all of it comes alone.
     pub max_bytes_in_flight: u64,
     /// Objects of at least twice this length are downloaded by several ranges at once. Default: 32 MiB.
     ///

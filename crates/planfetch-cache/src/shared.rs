@@ -10,7 +10,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 
-use crate::body::SPILL_BYTES;
 use crate::directory::CacheDir;
 use crate::error::{CacheError, CacheErrorKind};
 use crate::eviction::CacheLimit;
@@ -230,12 +229,18 @@ impl Shared {
         }
     }
 
-    /// Waits until the bytes of an object may come into memory, as much of them as are there at a time.
-    pub(crate) async fn admit(&self, len: u64) -> SemaphorePermit<'_> {
-        let at_a_time = len.min(2 * SPILL_BYTES as u64).div_ceil(1024).max(1);
-        let permits = at_a_time.min(self.settings.in_flight_kib());
-        // OK because twice what is spilled at once is far below 2^32 KiB.
-        self.in_flight.acquire_many(permits as u32).await.expect("the semaphore is never closed")
+    /// Waits until as many bytes may be in memory at once, or as many as may be at all. `held` is what a fetch has been
+    /// admitted with before: enough, or else given back before more is waited for, since two fetches that each hold a
+    /// part and wait for the rest would wait for ever.
+    pub(crate) async fn admit<'s>(&'s self, bytes: u64, held: &mut Option<SemaphorePermit<'s>>) {
+        let permits = bytes.div_ceil(1024).clamp(1, self.settings.in_flight_kib());
+        // OK because the settings allow 2^30 KiB.
+        let permits = permits as u32;
+        if held.as_ref().is_some_and(|held| permits as usize <= held.num_permits()) {
+            return;
+        }
+        *held = None;
+        *held = Some(self.in_flight.acquire_many(permits).await.expect("the semaphore is never closed"));
     }
 
     /// Makes room on disk for what a fetch brings, and returns whether there is any. Blocks.

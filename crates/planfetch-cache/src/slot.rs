@@ -63,8 +63,8 @@ impl Slot {
                 return self.finish(Outcome::Stored(stamp));
             }
         }
-        // Of the bytes that may be in memory at once, this download's are held until they are written.
-        let (body, _in_memory) = match download(&shared, &self.fetch, &mut self.timeline).await {
+        // Of the bytes that may be in memory at once, this download's are held until they are written or handed out.
+        let (body, mut in_memory) = match download(&shared, &self.fetch, &mut self.timeline).await {
             Ok(downloaded) => downloaded,
             Err(error) => {
                 shared.counters.failures.add(1);
@@ -74,16 +74,24 @@ impl Slot {
         shared.update(|table, effects| table.downloaded(ticket, effects));
         self.timeline.begin(FetchStage::Write);
         let committer = Arc::clone(&shared);
-        let outcome = shared
+        let committed = shared
             .write_blocking(move || {
                 // Asked for only now: while it waited for its turn to write, the object may have been given up.
                 let may_commit = committer.update(|table, _| table.begin_commit(key, ticket));
                 may_commit.then(|| body.commit(&committer, key, ticket, existing))
             })
             .await;
-        if let Some(outcome) = outcome {
-            self.finish(outcome);
-        }
+        let outcome = match committed {
+            None => return,
+            Some(Ok(stamp)) => Outcome::Stored(stamp),
+            Some(Err(mut body)) => {
+                body.stay_in_memory();
+                shared.admit(body.most_in_memory(None), &mut in_memory).await;
+                let deliverer = Arc::clone(&shared);
+                shared.write_blocking(move || body.deliver(&deliverer)).await
+            }
+        };
+        self.finish(outcome);
     }
 
     /// Looks for the object in a directory that other processes use too, and waits while one of them brings it.

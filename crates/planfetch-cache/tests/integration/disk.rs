@@ -13,11 +13,11 @@ use tracing::span;
 use crate::support::{builder, content, credentials, eventually, objects, open, quick, read};
 
 /// A small file system of its own, in memory.
-struct SmallDisk(PathBuf);
+pub(crate) struct SmallDisk(pub(crate) PathBuf);
 
 impl SmallDisk {
     /// Mounts one, or says why this machine lets no test do so.
-    fn mount(dir: &Path, options: &str) -> Option<Self> {
+    pub(crate) fn mount(dir: &Path, options: &str) -> Option<Self> {
         let at = dir.join("disk");
         fs::create_dir(&at).unwrap();
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&at).output();
