@@ -241,10 +241,23 @@ impl DiskCache {
     }
 
     /// Returns whether the object is local now. With [`PruneBackend::Scan`], this looks into the directory.
+    ///
+    /// What is local of its parts alone does not count; see [`contains_range`](Self::contains_range).
     #[must_use]
     pub fn contains(&self, uri: &str) -> bool {
+        self.is_local(uri, None)
+    }
+
+    /// Returns whether a part of the object is local now that was asked for by just this range, as
+    /// [`ensure_local_range`](Self::ensure_local_range) does.
+    #[must_use]
+    pub fn contains_range(&self, uri: &str, range: Range<u64>) -> bool {
+        self.is_local(uri, Some(&range))
+    }
+
+    fn is_local(&self, uri: &str, range: Option<&Range<u64>>) -> bool {
         let shared = &self.0.shared;
-        self.key(uri, None).is_ok_and(|key| {
+        self.key(uri, range).is_ok_and(|key| {
             shared.read(|table| table.is_local(key))
                 || (shared.sharing.is_some() && shared.dir.find(key).is_ok_and(|found| found.is_some()))
         })
@@ -252,6 +265,11 @@ impl DiskCache {
 
     /// Has the object fetched anew by whoever asks for it next, since it has changed in the store. Guards on its old file
     /// keep that file.
+    ///
+    /// This is about the object as a whole. Each part that was asked for by a range is an object of its own, of which
+    /// the cache does not know whose part it is: it stays as it was until
+    /// [`invalidate_range`](Self::invalidate_range) is called for it. Where a shard of many samples is written again,
+    /// call that for each sample, or write the shard under another key, which is cheaper and can't be forgotten.
     ///
     /// With [`PruneBackend::Scan`], an object that any guard of any process keeps stays as it is: a file can't have two
     /// contents for those who share it.
@@ -280,8 +298,37 @@ impl DiskCache {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn invalidate(&self, uri: &str) -> Result<(), CacheError> {
-        let key = self.key(uri, None)?;
-        self.0.shared.invalidate(key);
+        self.0.shared.invalidate(self.key(uri, None)?);
+        Ok(())
+    }
+
+    /// Has a part of the object fetched anew by whoever asks for just this range next: what
+    /// [`ensure_local_range`](Self::ensure_local_range) is for [`ensure_local`](Self::ensure_local), this is for
+    /// [`invalidate`](Self::invalidate). Other parts, also overlapping ones, and the whole stay as they were.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheErrorKind::InvalidUri`] when the URI can't be served or the range is empty.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use planfetch_cache::DiskCache;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// let (source, mut bytes) = (folder.path().join("shard"), Vec::new());
+    /// let uri = format!("file://{}", source.display());
+    /// let cache = DiskCache::builder(folder.path().join("cache")).build()?;
+    /// std::fs::write(&source, "onetwothree")?;
+    /// drop(cache.ensure_local_range(&uri, 3..6)?);
+    /// std::fs::write(&source, "onesixthree")?;
+    /// cache.invalidate_range(&uri, 3..6)?;
+    /// cache.ensure_local_range(&uri, 3..6)?.read_into(&mut bytes)?;
+    /// assert_eq!(bytes, b"six");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn invalidate_range(&self, uri: &str, range: Range<u64>) -> Result<(), CacheError> {
+        self.0.shared.invalidate(self.key(uri, Some(&range))?);
         Ok(())
     }
 
@@ -293,6 +340,17 @@ impl DiskCache {
     /// [`CacheErrorKind::InvalidUri`] when the URI can't be served.
     pub fn set_next_use(&self, uri: &str, next_use: NextUse) -> Result<(), CacheError> {
         let key = self.key(uri, None)?;
+        self.0.shared.update(|table, _| table.set_next_use(key, next_use));
+        Ok(())
+    }
+
+    /// Says when a part of an object is used next, as [`set_next_use`](Self::set_next_use) does of a whole.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheErrorKind::InvalidUri`] when the URI can't be served or the range is empty.
+    pub fn set_next_use_range(&self, uri: &str, range: Range<u64>, next_use: NextUse) -> Result<(), CacheError> {
+        let key = self.key(uri, Some(&range))?;
         self.0.shared.update(|table, _| table.set_next_use(key, next_use));
         Ok(())
     }

@@ -85,7 +85,8 @@
 //! # What it does not do
 //!
 //! Objects are taken as immutable: a local copy is not compared with the store again, unless
-//! [`DiskCache::invalidate`] asks for it. Signed URLs are not supported. That a store sends wrong bytes of the right
+//! [`DiskCache::invalidate`] asks for it; of a part that was asked for by its range,
+//! [`DiskCache::invalidate_range`]. Signed URLs are not supported. That a store sends wrong bytes of the right
 //! length is not noticed.
 //!
 //! # Features

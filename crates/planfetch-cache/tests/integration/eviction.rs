@@ -107,6 +107,19 @@ fn what_is_used_last_in_the_future_goes_first() {
 }
 
 #[test]
+fn a_part_that_is_used_last_in_the_future_goes_first() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), server_with(4));
+    let cache = open(dir.path(), &server, limited(3, EvictionMode::Clairvoyant));
+    let whole = 0..LEN as u64;
+    for i in 0..3 {
+        drop(cache.ensure_local_range(&uri(i), whole.clone()).unwrap());
+        cache.set_next_use_range(&uri(i), whole.clone(), NextUse::At([200, 900, 300][i as usize])).unwrap();
+    }
+    drop(cache.ensure_local_range(&uri(3), whole.clone()).unwrap());
+    assert_eq!((0..4).filter(|i| cache.contains_range(&uri(*i), whole.clone())).collect::<Vec<_>>(), [0, 2, 3]);
+}
+
+#[test]
 fn a_limit_below_what_is_in_use_is_kept_and_everything_is_delivered() {
     for backend in [PruneBackend::Meta, PruneBackend::Scan] {
         let (dir, server) = (tempfile::tempdir().unwrap(), server_with(12));

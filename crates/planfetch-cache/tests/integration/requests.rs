@@ -1,5 +1,6 @@
 //! What can be asked of a cache, and what its answers tell.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
 use planfetch_cache::object_store;
-use planfetch_cache::{CacheErrorKind, CacheSettings, DiskCache, FetchStage};
+use planfetch_cache::{CacheErrorKind, CacheSettings, DiskCache, FetchStage, PruneBackend};
 use planfetch_testkit::{Fault, FaultRule, S3Server};
 
 use crate::support::{builder, content, eventually, objects, open, quick, read};
@@ -101,6 +102,46 @@ fn an_object_that_changed_is_fetched_anew_and_old_guards_keep_what_they_have() {
     drop((old, same));
     cache.invalidate("s3://data/k").unwrap();
     eventually("nothing is left", || objects(dir.path()).is_empty());
+}
+
+#[test]
+fn a_shard_that_was_written_again_is_fetched_anew_range_by_range() {
+    for backend in [PruneBackend::Meta, PruneBackend::Scan] {
+        let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
+        let (old, new) = (content(1, 90_000), content(2, 90_000));
+        let settings = CacheSettings { prune_backend: backend, ..quick() };
+        let uri = "s3://data/shard";
+        let ranges = [0..30_000, 30_000..60_000, 60_000..90_000];
+        let part = |bytes: &[u8], range: &Range<u64>| bytes[range.start as usize..range.end as usize].to_vec();
+        server.put("data", "shard", &old);
+        // Of an earlier process, of this one, and in use by this one.
+        let before = builder(dir.path(), &server).with_settings(settings.clone()).build().unwrap();
+        drop(before.ensure_local_range(uri, ranges[0].clone()).unwrap());
+        drop(before);
+        let cache = builder(dir.path(), &server).with_settings(settings).build().unwrap();
+        drop(cache.ensure_local(uri).unwrap());
+        drop(cache.ensure_local_range(uri, ranges[1].clone()).unwrap());
+        let used = cache.ensure_local_range(uri, ranges[2].clone()).unwrap();
+        assert!(ranges.iter().all(|range| cache.contains_range(uri, range.clone())), "{backend:?}");
+        assert!(!cache.contains_range(uri, 0..60_000));
+
+        server.put("data", "shard", &new);
+        cache.invalidate(uri).unwrap();
+        assert!(!cache.contains(uri) && cache.contains_range(uri, ranges[0].clone()), "the parts are of their own");
+        for range in &ranges {
+            cache.invalidate_range(uri, range.clone()).unwrap();
+        }
+        for range in &ranges[..2] {
+            assert_eq!(read(&cache.ensure_local_range(uri, range.clone()).unwrap()), part(&new, range), "{backend:?}");
+        }
+        // What is in use is as it was for its guard; where the file is shared, for everybody.
+        assert_eq!(read(&used), part(&old, &ranges[2]));
+        drop(used);
+        cache.invalidate_range(uri, ranges[2].clone()).unwrap();
+        assert_eq!(read(&cache.ensure_local_range(uri, ranges[2].clone()).unwrap()), part(&new, &ranges[2]));
+        assert_eq!(read(&cache.ensure_local(uri).unwrap()), new);
+        assert!(cache.invalidate_range(uri, 5..5).is_err());
+    }
 }
 
 #[test]
