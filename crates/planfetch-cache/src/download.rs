@@ -34,10 +34,12 @@ pub(crate) struct Download {
 /// Downloads an object, or a part of one, whole: tries again as the settings say, and goes on from the last byte where
 /// the store tells (by ETag) that the object is still the same.
 ///
-/// The permit that comes with the bytes is for their being in memory.
+/// `body` is empty, and knows whether it has to stay in memory. The permit that comes with the bytes is for their being
+/// there.
 pub(crate) async fn download<'s>(
     shared: &'s Arc<Shared>,
     fetch: &Fetch,
+    mut body: Body,
     timeline: &mut FetchTimeline,
 ) -> Result<(Body, Option<SemaphorePermit<'s>>), CacheError> {
     let uri = ObjectUri::parse(&fetch.target.uri)?;
@@ -47,7 +49,6 @@ pub(crate) async fn download<'s>(
     let mut download = Download { shared: Arc::clone(shared), fetch: fetch.clone(), path, opened };
     let mut in_flight = None;
     let mut retry = Retry::new(&shared.settings, fetch.key.bits());
-    let mut body = Body::new();
     loop {
         let is_resumed = 0 < body.len;
         let failure = match download.attempt(&mut body, (shared, &mut in_flight), timeline).await {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crc32fast::Hasher;
 
+use crate::body::Body;
 use crate::directory::CacheDir;
 use crate::download::download;
 use crate::error::{CacheError, CacheErrorKind};
@@ -35,8 +36,10 @@ pub(crate) struct Slot {
 /// How looking for an object in a shared directory ended.
 enum Looked {
     Found(Stamp),
-    /// It has to be fetched from the store.
+    /// It has to be fetched from the store, and this process is the one that brings it.
     Missing,
+    /// It has to be fetched from the store, and left in memory: nothing keeps other processes away from its file.
+    Unheld,
     /// Nobody wants it any more.
     GivenUp,
 }
@@ -51,11 +54,13 @@ impl Slot {
         self.is_polled = true;
         let shared = Arc::clone(&self.shared);
         let (key, ticket, existing) = (self.fetch.key, self.fetch.ticket, self.fetch.existing);
+        let mut body = Body::new();
         if shared.sharing.is_some() {
             match self.look_up().await {
                 Looked::Found(stamp) => return self.finish(Outcome::Stored(stamp)),
                 Looked::GivenUp => return,
                 Looked::Missing => {}
+                Looked::Unheld => body.stay_in_memory(),
             }
         } else if let Some(stamp) = existing {
             self.timeline.begin(FetchStage::Verify);
@@ -64,7 +69,7 @@ impl Slot {
             }
         }
         // Of the bytes that may be in memory at once, this download's are held until they are written or handed out.
-        let (body, mut in_memory) = match download(&shared, &self.fetch, &mut self.timeline).await {
+        let (body, mut in_memory) = match download(&shared, &self.fetch, body, &mut self.timeline).await {
             Ok(downloaded) => downloaded,
             Err(error) => {
                 shared.counters.failures.add(1);
@@ -141,7 +146,7 @@ impl Slot {
             if let Some(error) = problem {
                 // It would be so again and again. Reading goes on from the store.
                 self.shared.warnings.unread(&error);
-                return Looked::Missing;
+                return Looked::Unheld;
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LOOK_AGAIN_AT_LEAST_EVERY);

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use planfetch_cache::{CacheErrorKind, CacheSettings, DiskCache, PruneBackend};
-use planfetch_testkit::S3Server;
+use planfetch_testkit::{Fault, FaultRule, S3Server};
 use tracing::field::{Field, Visit};
 use tracing::span;
 
@@ -173,6 +174,30 @@ fn a_file_that_can_not_be_read_is_fetched_again() {
             assert!(1 <= cache.stats().corrupt_files);
         }
     }
+}
+
+#[test]
+fn what_can_not_be_looked_for_is_not_written_beside_other_processes() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), server_with(1, 5_000));
+    server.inject(FaultRule::first(1, Fault::Latency(Duration::from_millis(500))));
+    let settings = CacheSettings { prune_backend: PruneBackend::Scan, ..quick() };
+    let cache = builder(dir.path(), &server).with_settings(settings).build().unwrap();
+    let folders = cache.dir().join("objects");
+    let (answer, answered) = std::sync::mpsc::channel();
+    // Permissions do not stop root, but a file where a folder should be stops everybody.
+    fs::remove_dir(&folders).unwrap();
+    fs::write(&folders, b"").unwrap();
+    cache.ensure_local_then("s3://data/0", move |file| answer.send(file).unwrap());
+    eventually("it is asked for", || server.counts().requests == 1);
+    // When it comes, it could be written; but nobody else would know of it.
+    fs::remove_file(&folders).unwrap();
+    fs::create_dir(&folders).unwrap();
+    let file = answered.recv().unwrap().unwrap();
+    assert_eq!((file.path(), read(&file)), (None, content(0, 5_000)));
+    assert_eq!((objects(dir.path()).len(), cache.stats().local_files), (0, 0));
+    drop(file);
+    // Then all is well again.
+    assert!(cache.ensure_local("s3://data/0").unwrap().path().is_some());
 }
 
 #[test]
