@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::directory::{CacheDir, Found, remove};
+use crate::directory::{CacheDir, Found};
 use crate::error::{CacheError, CacheErrorKind};
 use crate::key::{ObjectKey, Stamp};
 use crate::lease::{Claim, LEASE_FILES, Lease, Leases, Lock, try_lock};
@@ -171,8 +171,12 @@ impl Sharing {
         if let Some(_claim) = self.leases.claim(key)?
             && !is_intact(dir, key, stamp)?
         {
-            remove(&dir.path(key, stamp))?;
-            self.give_back(Amount::file(stamp.len));
+            match std::fs::remove_file(dir.path(key, stamp)) {
+                Ok(()) => self.give_back(Amount::file(stamp.len)),
+                // Another process has found the same, and has given its room back.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

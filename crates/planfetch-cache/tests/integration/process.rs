@@ -398,6 +398,32 @@ fn what_another_process_uses_is_not_invalidated_under_it() {
 }
 
 #[test]
+fn the_room_of_a_bad_file_is_given_back_once_however_many_find_it() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), serve(5));
+    let task = Task {
+        dir: folder.path().join("cache"),
+        endpoint: server.endpoint(),
+        settings: shared_settings(1 << 40),
+        work: Work::Read { ids: Vec::new(), window: 0 },
+    };
+    let caches = [open(&task), open(&task), open(&task)];
+    let others: Vec<_> = (2..5).map(|id| caches[0].ensure_local(&uri(id)).unwrap()).collect();
+    let files: Vec<_> = caches.iter().map(|cache| cache.ensure_local(&uri(1)).unwrap()).collect();
+    fs::write(files[0].path().unwrap(), b"bad").unwrap();
+    // What comes in its place has another name, since the object has changed.
+    server.put("data", "1", &content(77, 12_345));
+    for file in &files {
+        assert!(read(file) == content(77, 12_345));
+    }
+    let bytes: u64 = objects(folder.path()).iter().map(|path| path.metadata().unwrap().len()).sum();
+    for cache in &caches {
+        let counted = || (cache.stats().local_files, cache.stats().local_bytes);
+        crate::support::eventually("what is there is counted", || counted() == (4, bytes));
+    }
+    drop((files, others));
+}
+
+#[test]
 fn opening_another_cache_forgets_no_room_that_the_first_has_taken() {
     let (folder, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
     (0..4).for_each(|i| server.put("data", &i.to_string(), &content(i, 20 << 20)));
