@@ -14,6 +14,8 @@ pub(super) const FORMAT_FILE: &str = "planfetch-cache";
 const FORMAT: &str = "planfetch cache format 2\n";
 pub(super) const LOCK_FILE: &str = "lock";
 const TEMP_PREFIX: &str = ".tmp-mark-";
+/// What else lies in a cache directory.
+const OURS: [&str; 5] = ["objects", "leases", "claims", "usage", "lock-probe"];
 
 fn refuse(problem: String) -> CacheError {
     CacheError::new(CacheErrorKind::Directory, problem)
@@ -87,46 +89,59 @@ pub(super) fn check(root: &Path) -> Result<bool, CacheError> {
             source,
         )
     };
-    match fs::read_to_string(root.join(FORMAT_FILE)) {
-        Ok(format) if format == FORMAT => Ok(false),
-        Ok(format) => Err(refuse(format!(
-            "the cache directory {} is of another format ({:?}, not {:?}); use another directory, or delete this one",
-            root.display(),
-            format.trim_end(),
-            FORMAT.trim_end(),
-        ))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // What is there before the format file: a lock of a process that opens it at the same time, or that died
-            // between two steps.
-            let is_ours = |name: &OsStr| {
-                let is_half_written = name.to_str().is_some_and(|name| name.starts_with(TEMP_PREFIX));
-                name == LOCK_FILE || name == TAG_FILE || is_half_written
-            };
-            for entry in fs::read_dir(root).map_err(failed)? {
-                let name = entry.map_err(failed)?.file_name();
-                if !is_ours(&name) {
-                    // Another process may have made it a cache directory meanwhile.
-                    if fs::read_to_string(root.join(FORMAT_FILE)).is_ok_and(|format| format == FORMAT) {
-                        return Ok(false);
-                    }
-                    return Err(refuse(format!(
-                        "{} is no cache directory and holds other files ({}); name an empty or a new directory",
-                        root.display(),
-                        Path::new(&name).display(),
-                    )));
-                }
-            }
-            Ok(true)
+    let is_torn = match fs::read(root.join(FORMAT_FILE)) {
+        Ok(format) if format == FORMAT.as_bytes() => return Ok(false),
+        Ok(format) if is_torn(&format) => true,
+        Ok(format) => {
+            return Err(refuse(format!(
+                "the cache directory {} is of another format ({:?}, not {:?}); use another directory, or delete this \
+                 one",
+                root.display(),
+                String::from_utf8_lossy(&format).trim_end(),
+                FORMAT.trim_end(),
+            )));
         }
-        Err(source) => Err(failed(source)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(source) => return Err(failed(source)),
+    };
+    // What is there before the format file: a lock of a process that opens it at the same time, or that died between
+    // two steps. Behind a torn one, all that a cache makes may be there.
+    let is_ours = |name: &OsStr| {
+        let is_half_written = name.to_str().is_some_and(|name| name.starts_with(TEMP_PREFIX));
+        let is_of_a_cache = name == FORMAT_FILE || OURS.iter().any(|ours| name == *ours);
+        name == LOCK_FILE || name == TAG_FILE || is_half_written || (is_torn && is_of_a_cache)
+    };
+    for entry in fs::read_dir(root).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if !is_ours(&name) {
+            // Another process may have made it a cache directory meanwhile.
+            if fs::read(root.join(FORMAT_FILE)).is_ok_and(|format| format == FORMAT.as_bytes()) {
+                return Ok(false);
+            }
+            return Err(refuse(format!(
+                "{} is no cache directory and holds other files ({}); name an empty or a new directory",
+                root.display(),
+                Path::new(&name).display(),
+            )));
+        }
     }
+    Ok(true)
 }
 
-/// Marks the directory as a cache. The file that says so comes last, and at once.
+/// Returns whether a format file was not written to its end when the machine went down: what is missing is cut off, or
+/// zeros.
+fn is_torn(format: &[u8]) -> bool {
+    let written = format.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    FORMAT.as_bytes().starts_with(&format[..written])
+}
+
+/// Marks the directory as a cache. The file that says so comes last, and at once: its bytes are on the disk before its
+/// name is, or the machine could go down between the two.
 pub(super) fn write(root: &Path) -> io::Result<()> {
     for (name, content) in [(TAG_FILE, TAG), (FORMAT_FILE, FORMAT)] {
         let mut file = tempfile::Builder::new().prefix(TEMP_PREFIX).tempfile_in(root)?;
         file.write_all(content.as_bytes())?;
+        file.as_file().sync_all()?;
         file.persist(root.join(name)).map_err(|error| error.error)?;
     }
     Ok(())

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use planfetch_cache::{CacheErrorKind, DiskCache};
+use planfetch_cache::{CacheErrorKind, CacheSettings, DiskCache, PruneBackend};
 use planfetch_testkit::S3Server;
 
-use crate::support::{builder, content, files, objects, open, read, temp_files};
+use crate::support::{builder, content, files, objects, open, quick, read, temp_files};
 
 #[test]
 fn what_was_downloaded_is_local_for_the_next_cache() {
@@ -93,6 +93,39 @@ fn a_directory_of_another_format_is_refused() {
             .contains("is of another format (\"planfetch cache format 999\", not \"planfetch cache format 2\")"),
         "{error}"
     );
+}
+
+#[test]
+fn a_mark_that_was_torn_when_the_machine_went_down_is_written_again() {
+    let mark = b"planfetch cache format 2\n";
+    let torn = (0..mark.len()).flat_map(|end| {
+        let cut = mark[..end].to_vec();
+        let zeros = [&mark[..end], &vec![0; mark.len() - end]].concat();
+        [cut, zeros]
+    });
+    for backend in [PruneBackend::Meta, PruneBackend::Scan] {
+        let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
+        server.put("data", "k", b"bytes");
+        let settings = CacheSettings { prune_backend: backend, ..quick() };
+        let open = || builder(dir.path(), &server).with_settings(settings.clone()).build();
+        drop(open().unwrap().ensure_local("s3://data/k").unwrap());
+        let file = dir.path().join("cache/planfetch-cache");
+        for torn in torn.clone() {
+            fs::write(&file, &torn).unwrap();
+            assert!(open().unwrap().contains("s3://data/k"), "{torn:?}");
+            assert_eq!(fs::read(&file).unwrap(), mark);
+        }
+        // Of a directory with files that are not a cache's, such a file says nothing.
+        fs::write(&file, b"").unwrap();
+        fs::write(dir.path().join("cache/thesis.tex"), b"years of work").unwrap();
+        let error = open().unwrap_err();
+        assert!(error.to_string().contains("holds other files (thesis.tex)"), "{error}");
+        for other in [&b"planfetch cache format 3\n"[..], b"\xff\xfe", b"planfetch cache format 2\n\n"] {
+            fs::write(&file, other).unwrap();
+            let error = open().unwrap_err();
+            assert!(error.to_string().contains("is of another format"), "{error}");
+        }
+    }
 }
 
 #[test]
