@@ -222,8 +222,9 @@ fn check_locks(dir: &CacheDir) -> Result<(), CacheError> {
         let (a, b) = (dir.shared_file("lock-probe")?, dir.shared_file("lock-probe")?);
         // Several processes may probe at a time, each by a byte of its own.
         let byte = u64::from(std::process::id());
-        let is_ours = try_lock(&a, byte, Lock::Exclusive)?;
-        Ok(is_ours && !try_lock(&b, byte, Lock::Exclusive)?)
+        // Another may have the same number, in another container, or be a thread of this process. That its lock stands
+        // against this one is what was asked.
+        Ok(!try_lock(&a, byte, Lock::Exclusive)? || !try_lock(&b, byte, Lock::Exclusive)?)
     };
     let problem = match probe() {
         Ok(true) => return Ok(()),
@@ -238,4 +239,26 @@ fn check_locks(dir: &CacheDir) -> Result<(), CacheError> {
             dir.root().display()
         ),
     ))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::settings::PruneBackend;
+
+    #[test]
+    fn probers_of_one_number_prove_that_locks_hold() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = CacheDir::open(folder.path(), PruneBackend::Scan).unwrap();
+        check_locks(&dir).unwrap();
+        let other = dir.shared_file("lock-probe").unwrap();
+        assert!(try_lock(&other, u64::from(std::process::id()), Lock::Exclusive).unwrap());
+        check_locks(&dir).unwrap();
+        drop(other);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..200).for_each(|_| check_locks(&dir).unwrap()));
+            }
+        });
+    }
 }
