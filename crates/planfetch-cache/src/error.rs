@@ -23,8 +23,11 @@ struct Inner {
 pub enum CacheErrorKind {
     /// The URI is none that this cache can serve. Correct it, or register a store for it.
     InvalidUri,
-    /// There is no such object, or no such bucket. Trying again gives the same answer.
+    /// There is no such object. Trying again gives the same answer.
     NotFound,
+    /// There is no such bucket, and so none of its objects: a wrong name, endpoint or region. Trying again gives the
+    /// same answer.
+    BucketNotFound,
     /// The store refuses the credentials, or there are none.
     Denied,
     /// The store can't be reached or keeps failing, after all attempts. It may work later.

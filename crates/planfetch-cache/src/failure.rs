@@ -1,5 +1,6 @@
 //! Why an attempt at a download failed, and what that means for the next.
 
+use std::io;
 use std::time::Duration;
 
 use object_store::Error as StoreError;
@@ -58,6 +59,9 @@ impl Failure {
                     // What object_store says of a range behind the end, where it knows the length itself.
                     return Advice::GiveUp;
                 }
+                if local_fault(error).is_some() {
+                    return Advice::GiveUp;
+                }
                 match error {
                     StoreError::NotFound { .. }
                     | StoreError::InvalidPath { .. }
@@ -113,14 +117,30 @@ impl Failure {
                 CacheErrorKind::InvalidUri,
                 format!("{name}: {detail}, which the range lies outside of; check the index against the store"),
             ),
-            Self::Store(StoreError::NotFound { source, .. }, _) if source.to_string().contains("NoSuchBucket") => (
-                CacheErrorKind::NotFound,
+            Self::Store(StoreError::NotFound { source, .. }, _) if names_no_bucket(&source.to_string()) => (
+                CacheErrorKind::BucketNotFound,
                 format!("{name}: there is no bucket {store_url}; check its name, the endpoint and the region"),
             ),
-            Self::Store(StoreError::NotFound { .. }, _) => (
-                CacheErrorKind::NotFound,
-                format!("{name}: there is no object with this key; check the index against the store"),
-            ),
+            Self::Store(StoreError::NotFound { .. }, _) => (CacheErrorKind::NotFound, missing(&name)),
+            Self::Store(error, _) if let Some(fault) = local_fault(error) => match fault {
+                LocalFault::Missing => (CacheErrorKind::NotFound, missing(&name)),
+                LocalFault::Denied => (
+                    CacheErrorKind::Denied,
+                    format!(
+                        "{name}: this process may not read the file ({detail}); check its permissions, and those of \
+                         the folders above it"
+                    ),
+                ),
+                LocalFault::Unusable => (
+                    CacheErrorKind::InvalidUri,
+                    format!("{name}: no file can be read by this path ({detail}); check the index, or move the file"),
+                ),
+            },
+            Self::Store(StoreError::PermissionDenied { .. }, _) if !is_about_credentials(&detail) => {
+                let message = refused(&name, &detail, &store_url);
+                let or = "a store also answers so where there is no such object and they may not list the bucket";
+                (CacheErrorKind::Denied, format!("{message}; {or}"))
+            }
             Self::Store(StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. }, _) => {
                 (CacheErrorKind::Denied, refused(&name, &detail, &store_url))
             }
@@ -144,11 +164,71 @@ impl Failure {
     }
 }
 
+fn missing(name: &str) -> String {
+    format!("{name}: there is no object with this key; check the index against the store")
+}
+
 fn refused(name: &str, detail: &str, store_url: &str) -> String {
     format!(
         "{name}: the store refuses the credentials ({detail}); check the access key, the secret key, and that they may \
          read {store_url}"
     )
+}
+
+/// What is wrong with a local file, where asking again gives the same answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum LocalFault {
+    /// A folder on the way to it is a file.
+    Missing,
+    Denied,
+    /// Its path can't be that of a file: too long, a circle of links, a form that object_store keeps for itself.
+    Unusable,
+}
+
+/// Returns what is wrong with a local file, which object_store tells only as a generic error with a cause. Of a store
+/// that is asked over the network, the same kinds of cause may pass.
+fn local_fault(error: &StoreError) -> Option<LocalFault> {
+    let StoreError::Generic { store: "LocalFileSystem", source } = error else { return None };
+    let mut cause: &(dyn std::error::Error + 'static) = source.as_ref();
+    loop {
+        if let Some(error) = cause.downcast_ref::<io::Error>() {
+            return match error.kind() {
+                io::ErrorKind::NotADirectory => Some(LocalFault::Missing),
+                io::ErrorKind::PermissionDenied => Some(LocalFault::Denied),
+                io::ErrorKind::InvalidFilename | io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
+                    Some(LocalFault::Unusable)
+                }
+                _ => is_circle_of_links(error).then_some(LocalFault::Unusable),
+            };
+        }
+        let Some(next) = cause.source() else { break };
+        cause = next;
+    }
+    let text = cause.to_string();
+    let is_of_path = text.starts_with("Filenames containing") || text.starts_with("Unable to convert URL");
+    is_of_path.then_some(LocalFault::Unusable)
+}
+
+fn is_circle_of_links(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    return error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    #[cfg(not(unix))]
+    {
+        let _ = error;
+        false
+    }
+}
+
+/// Returns whether a store says that there is no such bucket: in the words of S3, of Google and of Azure.
+fn names_no_bucket(text: &str) -> bool {
+    ["NoSuchBucket", "The specified bucket does not exist", "ContainerNotFound"].iter().any(|said| text.contains(said))
+}
+
+/// Returns whether a store that refuses a request says that the credentials are wrong, and not what they may read.
+fn is_about_credentials(text: &str) -> bool {
+    ["InvalidAccessKeyId", "SignatureDoesNotMatch", "NotSignedUp", "RequestTimeTooSkewed", "AccountProblem"]
+        .iter()
+        .any(|code| text.contains(code))
 }
 
 /// Returns the cause at the end of the chain, which is the one that says what happened.
@@ -215,5 +295,47 @@ mod tests {
             error.to_string().contains("400 Bad Request: ExpiredToken: The provided token has expired."),
             "{error}"
         );
+    }
+    #[test]
+    fn faults_of_local_files_are_told_from_those_of_stores() {
+        let of = |store: &'static str, kind: io::ErrorKind| {
+            let source = io::Error::new(kind, "what the system said");
+            Failure::Store(StoreError::Generic { store, source: source.into() }, Answer::default())
+        };
+        let uri = ObjectUri::parse("file:///data/k").expect("it is one");
+        for (kind, expected) in [
+            (io::ErrorKind::PermissionDenied, CacheErrorKind::Denied),
+            (io::ErrorKind::NotADirectory, CacheErrorKind::NotFound),
+            (io::ErrorKind::InvalidFilename, CacheErrorKind::InvalidUri),
+        ] {
+            let failure = of("LocalFileSystem", kind);
+            assert_eq!(failure.advice(), Advice::GiveUp);
+            let error = failure.into_error(&Target::new("file:///data/k", None), &uri, 1);
+            assert_eq!(error.kind(), expected);
+            assert!(!error.to_string().contains("attempts"), "{error}");
+            // A firewall that says no may be asked again.
+            assert_eq!(of("S3", kind).advice(), Advice::Retry);
+        }
+        // A disk that stutters, and a process with too many files open, may recover.
+        for kind in [io::ErrorKind::Interrupted, io::ErrorKind::TimedOut, io::ErrorKind::Other] {
+            assert_eq!(of("LocalFileSystem", kind).advice(), Advice::Retry);
+        }
+    }
+
+    #[test]
+    fn a_missing_bucket_is_told_from_a_missing_object() {
+        let uri = ObjectUri::parse("s3://b/k").expect("it is one");
+        for (said, expected) in [
+            ("404 Not Found: <Error><Code>NoSuchBucket</Code></Error>", CacheErrorKind::BucketNotFound),
+            ("404 Not Found: The specified bucket does not exist.", CacheErrorKind::BucketNotFound),
+            ("404 Not Found: <Error><Code>ContainerNotFound</Code></Error>", CacheErrorKind::BucketNotFound),
+            ("404 Not Found: <Error><Code>NoSuchKey</Code></Error>", CacheErrorKind::NotFound),
+            ("404 Not Found: ", CacheErrorKind::NotFound),
+        ] {
+            let failure =
+                Failure::Store(StoreError::NotFound { path: "k".into(), source: said.into() }, Answer::default());
+            assert_eq!(failure.advice(), Advice::GiveUp);
+            assert_eq!(failure.into_error(&Target::new("s3://b/k", None), &uri, 1).kind(), expected, "{said}");
+        }
     }
 }

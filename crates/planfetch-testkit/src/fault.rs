@@ -14,6 +14,9 @@ pub enum Fault {
     RetryAfter(u64),
     /// Answers `400 ExpiredToken`, as Amazon S3 does to temporary credentials whose time is over.
     ExpiredToken,
+    /// Answers `403 AccessDenied`, as Amazon S3 does to credentials that may not read the object, or that may not list
+    /// the bucket where there is none.
+    AccessDenied,
     /// Resets the connection (TCP RST) instead of answering.
     Reset,
     /// Announces the whole body, sends this many bytes of it, and closes the connection.

@@ -251,6 +251,7 @@ async fn answer(
             Fault::ExpiredToken => {
                 return Ok(error(StatusCode::BAD_REQUEST, "ExpiredToken", "The provided token has expired."));
             }
+            Fault::AccessDenied => return Ok(error(StatusCode::FORBIDDEN, "AccessDenied", "Access Denied")),
             Fault::Reset => {
                 if let Some(socket) = control.lock().unwrap_or_else(PoisonError::into_inner).take() {
                     // Closing a socket that lingers for no time sends RST instead of FIN.

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use planfetch_cache::{CacheErrorKind, CacheSettings, DiskCache, StoreSettings};
-use planfetch_testkit::S3Server;
+use planfetch_testkit::{Fault, FaultRule, S3Server};
 
 use crate::support::{builder, credentials, files, open, quick};
 
@@ -34,7 +34,7 @@ fn a_bucket_that_does_not_exist_is_named() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
     let cache = open(dir.path(), &server);
     let expected = "s3://nowhere/k: there is no bucket s3://nowhere; check its name, the endpoint and the region";
-    check(&cache, "s3://nowhere/k", CacheErrorKind::NotFound, expected);
+    check(&cache, "s3://nowhere/k", CacheErrorKind::BucketNotFound, expected);
 }
 
 #[test]
@@ -66,6 +66,51 @@ fn wrong_credentials_are_said_and_not_shown() {
         assert!(text.ends_with("check the access key, the secret key, and that they may read s3://data"), "{text}");
         assert!(!format!("{error:?}").contains("topsecret"), "{error:?}");
     }
+}
+
+#[test]
+fn where_reading_is_refused_the_object_may_also_be_missing() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
+    server.put("data", "k", b"x");
+    server.inject(FaultRule::always(Fault::AccessDenied));
+    let expected = "s3://data/k: the store refuses the credentials (Server returned non-2xx status code: 403 Forbidden: \
+                    AccessDenied: Access Denied); check the access key, the secret key, and that they may read \
+                    s3://data; a store also answers so where there is no such object and they may not list the bucket";
+    check(&open(dir.path(), &server), "s3://data/k", CacheErrorKind::Denied, expected);
+    assert_eq!(server.counts().requests, 1);
+}
+
+#[test]
+fn a_local_file_that_will_never_be_read_is_said_at_once() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("file"), b"x").unwrap();
+    std::fs::write(at("part#1"), b"x").unwrap();
+    symlink(at("there"), at("back")).unwrap();
+    symlink(at("back"), at("there")).unwrap();
+    std::fs::write(at("locked"), b"x").unwrap();
+    std::fs::set_permissions(at("locked"), std::fs::Permissions::from_mode(0o000)).unwrap();
+    let cache = DiskCache::builder(at("cache")).with_settings(quick()).build().unwrap();
+    let missing = "there is no object with this key";
+    let unusable = "no file can be read by this path (";
+    let mut cases = vec![
+        ("file/below".to_owned(), CacheErrorKind::NotFound, missing),
+        ("a".repeat(300), CacheErrorKind::InvalidUri, unusable),
+        ("there".into(), CacheErrorKind::InvalidUri, unusable),
+        ("part#1/#1".into(), CacheErrorKind::InvalidUri, unusable),
+    ];
+    // Root may read everything.
+    if std::fs::read(at("locked")).is_err() {
+        cases.push(("locked".into(), CacheErrorKind::Denied, "this process may not read the file ("));
+    }
+    for (name, kind, words) in cases {
+        let uri = format!("file://{}", at(&name).display());
+        let error = cache.ensure_local(&uri).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().starts_with(&format!("{uri}: {words}")), "{error}");
+    }
+    assert_eq!(cache.stats().retries, 0);
 }
 
 #[test]
