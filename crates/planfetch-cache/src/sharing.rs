@@ -119,6 +119,7 @@ impl Sharing {
             unused.files = unused.files.saturating_sub(1);
         }
         if unused != Amount::default() {
+            self.usage.let_go();
             self.give_back(unused);
         }
     }
@@ -146,6 +147,7 @@ impl Sharing {
     /// Ends a lease, and deletes the file if it should go and no other process leases it. Blocks.
     fn let_go(&self, shared: &Shared, key: ObjectKey, stamp: Stamp, evict: bool) {
         self.leases.end(key);
+        self.usage.let_go();
         let path = shared.dir.path(key, stamp);
         if evict && self.is_old_enough(shared, (key, stamp)) {
             match self.leases.if_unused(key, || std::fs::remove_file(&path)) {

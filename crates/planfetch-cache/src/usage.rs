@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -19,17 +20,24 @@ use crate::table::{Amount, Limits};
 /// How long to wait before a lock of another process is asked for again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_micros(200);
 
+/// How many requests for room are refused unseen after one for which the directory was listed in vain. What this process
+/// lets go of ends that; what others let go of, it can't know.
+const REFUSALS: u32 = 32;
+
 /// The count of a shared directory.
 #[derive(Debug)]
 pub(crate) struct Usage {
     // The mutex stands for this process; a lock of the file's first byte for all.
     file: Mutex<File>,
+    /// How many requests for room are still refused without a look at the directory: to list it, and to ask for each
+    /// file whether somebody uses it, takes longer than the download of a small object.
+    refusals_left: AtomicU32,
 }
 
 impl Usage {
     /// Opens the count, and corrects it by what has been found.
     pub(crate) fn open(dir: &CacheDir, found: &Listing) -> io::Result<Self> {
-        let usage = Self { file: Mutex::new(dir.shared_file("usage")?) };
+        let usage = Self { file: Mutex::new(dir.shared_file("usage")?), refusals_left: AtomicU32::new(0) };
         usage.change(|used| {
             // Others may be writing, whose room is counted already.
             let found = amount(found, &Pending::default());
@@ -41,6 +49,16 @@ impl Usage {
     /// Returns what is in the directory, or promised to a process that writes.
     pub(crate) fn read(&self) -> io::Result<Amount> {
         self.change(|used| *used)
+    }
+
+    /// Takes note that a file may go that might not before.
+    pub(crate) fn let_go(&self) {
+        self.refusals_left.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns whether the directory is full as far as is known, without a look at it.
+    fn is_known_to_be_full(&self) -> bool {
+        self.refusals_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
     /// Counts room that is free again.
@@ -63,10 +81,13 @@ impl Usage {
     ) -> io::Result<(bool, u64)> {
         self.change(|used| {
             let mut deleted = 0;
-            if !fits(*used, room, limits.max_bytes, limits.max_files) {
+            if !fits(*used, room, limits.max_bytes, limits.max_files) && !self.is_known_to_be_full() {
                 let low = |limit: u64| (limit as f64 * limits.low_watermark) as u64;
                 let target = Limits { max_bytes: low(limits.max_bytes), max_files: low(limits.max_files), ..*limits };
                 (*used, deleted) = sweep(dir, leases, &target, own, room)?;
+                if !fits(*used, room, limits.max_bytes, limits.max_files) {
+                    self.refusals_left.store(REFUSALS, Ordering::Relaxed);
+                }
             }
             let is_room = fits(*used, room, limits.max_bytes, limits.max_files);
             if is_room {
@@ -177,3 +198,6 @@ fn sweep(dir: &CacheDir, leases: &Leases, limits: &Limits, own: &Pending, room: 
 pub(crate) fn pause(time: Duration) {
     std::thread::park_timeout(time);
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
