@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::directory::{CacheDir, Listing, remove};
@@ -77,7 +77,7 @@ impl Usage {
         own: &Pending,
         limits: &Limits,
         dir: &CacheDir,
-        leases: &Leases,
+        leases: &Arc<Leases>,
     ) -> io::Result<(bool, u64)> {
         self.change(|used| {
             let mut deleted = 0;
@@ -99,7 +99,13 @@ impl Usage {
     }
 
     /// Deletes what no process leases until no more than the limits allow is left. Returns how many files went.
-    pub(crate) fn shrink(&self, own: &Pending, limits: &Limits, dir: &CacheDir, leases: &Leases) -> io::Result<u64> {
+    pub(crate) fn shrink(
+        &self,
+        own: &Pending,
+        limits: &Limits,
+        dir: &CacheDir,
+        leases: &Arc<Leases>,
+    ) -> io::Result<u64> {
         self.change(|used| {
             let (left, deleted) = sweep(dir, leases, limits, own, Amount::default())?;
             *used = left;
@@ -165,11 +171,18 @@ fn amount(found: &Listing, own: &Pending) -> Amount {
     all
 }
 
-/// Lists the directory, and deletes what no process leases until `room` fits into the limits. Returns what is left, and
+/// Lists the directory, and deletes what dead processes left, and then what no process leases until `room` fits into the limits. Returns what is left, and
 /// how many files went.
 #[expect(clippy::disallowed_methods, reason = "processes have no other clock in common than that of their files")]
-fn sweep(dir: &CacheDir, leases: &Leases, limits: &Limits, own: &Pending, room: Amount) -> io::Result<(Amount, u64)> {
-    let found = dir.scan(|_| false)?;
+fn sweep(
+    dir: &CacheDir,
+    leases: &Arc<Leases>,
+    limits: &Limits,
+    own: &Pending,
+    room: Amount,
+) -> io::Result<(Amount, u64)> {
+    // A temporary file that nobody claims is that of a process that was killed while others go on.
+    let found = dir.scan(|key| !own.keys.contains(&key) && matches!(leases.claim(key), Ok(Some(_))))?;
     let mut left = amount(&found, own);
     if fits(left, room, limits.max_bytes, limits.max_files) {
         return Ok((left, 0));

@@ -354,6 +354,28 @@ fn a_claim_of_a_process_that_was_killed_is_no_claim() {
 }
 
 #[test]
+fn what_a_killed_process_was_writing_takes_no_room_from_those_that_go_on() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
+    (0..2).for_each(|id| server.put("data", &id.to_string(), &content(id, 20 << 20)));
+    server.inject(FaultRule::always(Fault::StallBody(12 << 20)).on("/data/0"));
+    let task = Task {
+        dir: folder.path().join("cache"),
+        endpoint: server.endpoint(),
+        settings: CacheSettings { progress_timeout: Duration::from_secs(600), ..shared_settings(30 << 20) },
+        work: Work::Read { ids: vec![0], window: 1 },
+    };
+    // It was there before the other, and so did not clear away behind it.
+    let cache = open(&task);
+    let child = start(&task);
+    crate::support::eventually("it writes", || temp_files(folder.path()).len() == 1);
+    assert!(cache.ensure_local(&uri(1)).unwrap().path().is_none(), "the room is taken while it lives");
+    kill(child, 0);
+    cache.prune(0);
+    assert_eq!((temp_files(folder.path()), cache.stats().local_files), (Vec::new(), 0));
+    assert!(cache.ensure_local(&uri(1)).unwrap().path().is_some(), "there is room again");
+}
+
+#[test]
 fn a_directory_is_shared_by_those_who_say_so_and_by_nobody_else() {
     let (folder, server) = (tempfile::tempdir().unwrap(), serve(1));
     let builder = |backend| {
