@@ -61,20 +61,8 @@ impl Writers {
         if state.running < self.most {
             state.running += 1;
             drop(state);
-            let writers = Arc::clone(self);
-            drop(io.spawn_blocking(move || writers.drain()));
-        }
-    }
-
-    fn drain(&self) {
-        loop {
-            let mut state = self.lock();
-            let Some(job) = state.queue.pop_front() else {
-                state.running -= 1;
-                return;
-            };
-            drop(state);
-            job();
+            let drain = Drain(Some(Arc::clone(self)));
+            drop(io.spawn_blocking(move || drain.run()));
         }
     }
 
@@ -83,10 +71,42 @@ impl Writers {
     }
 }
 
+/// One thread's turn to run jobs. Where it never comes, since the runtime has ended, and no other thread is left to run
+/// them, all jobs go: what they hold (the directory's lock, temporary files) would stay for ever.
+struct Drain(Option<Arc<Writers>>);
+
+impl Drain {
+    fn run(mut self) {
+        let Some(writers) = self.0.take() else { return };
+        loop {
+            let mut state = writers.lock();
+            let Some(job) = state.queue.pop_front() else {
+                state.running -= 1;
+                return;
+            };
+            drop(state);
+            job();
+        }
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        let Some(writers) = self.0.take() else { return };
+        let mut state = writers.lock();
+        state.running -= 1;
+        let jobs = if state.running == 0 { std::mem::take(&mut state.queue) } else { VecDeque::new() };
+        drop(state);
+        // Without the lock: what a job holds may ask for it when it goes.
+        drop(jobs);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use futures::FutureExt;
     use futures::future::join_all;
 
     use super::*;
@@ -157,5 +177,20 @@ mod tests {
         runtime.block_on(first).unwrap();
         assert_eq!(runtime.block_on(writers.run(&io, || 1)), 1);
         assert_eq!(ran.load(Ordering::SeqCst), 0);
+    }
+    #[test]
+    fn what_the_end_of_the_runtime_left_no_thread_for_is_let_go() {
+        let (runtime, writers) = (runtime(), Arc::new(Writers::new(2)));
+        let io = runtime.handle().clone();
+        drop(runtime);
+        let held = Arc::new(());
+        for _ in 0..5 {
+            let job = Arc::clone(&held);
+            let answer = writers.run(&io, move || drop(job)).now_or_never();
+            assert!(answer.is_none(), "nothing ran it");
+            let state = writers.lock();
+            assert_eq!((state.running, state.queue.len()), (0, 0));
+        }
+        assert_eq!(Arc::strong_count(&held), 1);
     }
 }
