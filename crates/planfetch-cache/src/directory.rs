@@ -149,6 +149,20 @@ impl CacheDir {
         Ok(None)
     }
 
+    /// Returns how far downloads of the object have come, as far as their temporary files tell: how long they are, and
+    /// when they were written to last.
+    pub(crate) fn progress(&self, key: ObjectKey) -> Vec<(u64, SystemTime)> {
+        let prefix = format!("{TEMP_PREFIX}{key}-");
+        let entries = fs::read_dir(self.folder(key)).into_iter().flatten().flatten();
+        let temps = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)));
+        let mut found: Vec<_> = temps
+            .filter_map(|entry| entry.metadata().ok())
+            .map(|metadata| (metadata.len(), metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH)))
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
     /// Lists the objects, and leaves alone whatever else is there but temporary files: those go, if `is_garbage` says
     /// so of their key.
     pub(crate) fn scan(&self, is_garbage: impl Fn(ObjectKey) -> bool) -> io::Result<Listing> {

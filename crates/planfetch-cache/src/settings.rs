@@ -95,6 +95,10 @@ pub struct CacheSettings {
     /// How long a download may go without receiving a byte before the attempt is given up. Default: 30 s.
     ///
     /// There is no limit on the time that a whole download takes: a slow stream is healthy while it moves.
+    ///
+    /// With [`PruneBackend::Scan`], another process is waited for as long: one that is stopped (SIGSTOP, a debugger)
+    /// while it downloads an object, or has the directory's count locked, costs the others that much, and the objects
+    /// are read into memory.
     pub progress_timeout: Duration,
     /// The number of threads that talk to the stores. Default: 2.
     ///

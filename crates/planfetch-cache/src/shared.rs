@@ -313,6 +313,9 @@ impl Shared {
 
     /// Deletes what is to be deleted, until a moment: when the runtime ends, nobody else does. Blocks.
     pub(crate) fn finish_removals(self: &Arc<Self>, until: Instant) {
+        if let Some(sharing) = &self.sharing {
+            sharing.hurry();
+        }
         self.let_go(Some(until));
         while Instant::now() < until {
             let files = self.update(|table, _| table.take_doomed(REMOVE_AT_ONCE));

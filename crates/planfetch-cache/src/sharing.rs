@@ -52,7 +52,7 @@ impl Sharing {
         let leases = Arc::new(Leases::new(leases.map_err(failed)?, claims));
         // A temporary file that nobody claims is that of a process that is gone.
         let found = dir.scan(|key| matches!(leases.claim(key), Ok(Some(_)))).map_err(failed)?;
-        let usage = Usage::open(dir, &found).map_err(failed)?;
+        let usage = Usage::open(dir, &found, settings.progress_timeout).map_err(failed)?;
         Ok(Self { leases, usage, limits: settings.limits(), taken: Mutex::default(), leaving: Mutex::default(), letting_go: Mutex::default() })
     }
 
@@ -203,9 +203,14 @@ impl Sharing {
         }
     }
 
-    /// Returns what is in the directory, for all processes.
+    /// Returns what is in the directory, for all processes, as far as is known without waiting for one of them.
     pub(crate) fn used(&self) -> Amount {
-        self.usage.read().unwrap_or_default()
+        self.usage.read()
+    }
+
+    /// Has nobody wait any more for what another process has locked.
+    pub(crate) fn hurry(&self) {
+        self.usage.hurry();
     }
 }
 

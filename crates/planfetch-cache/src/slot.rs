@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Seek};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use crc32fast::Hasher;
 
@@ -42,6 +42,14 @@ enum Looked {
     Unheld,
     /// Nobody wants it any more.
     GivenUp,
+}
+
+/// Another process that brings the object.
+struct Awaited {
+    /// When it was seen to get on.
+    since: Instant,
+    /// How far it had come then.
+    progress: Vec<(u64, SystemTime)>,
 }
 
 impl Slot {
@@ -99,11 +107,13 @@ impl Slot {
         self.finish(outcome);
     }
 
-    /// Looks for the object in a directory that other processes use too, and waits while one of them brings it.
+    /// Looks for the object in a directory that other processes use too, and waits while one of them brings it: for as
+    /// long as it gets on.
     async fn look_up(&mut self) -> Looked {
         self.timeline.begin(FetchStage::Verify);
         let (key, ticket) = (self.fetch.key, self.fetch.ticket);
         let mut pause = LOOK_AGAIN_AFTER;
+        let mut awaited: Option<Awaited> = None;
         loop {
             let shared = Arc::clone(&self.shared);
             let looked_up = self
@@ -140,7 +150,16 @@ impl Slot {
                     self.hold = Some((lease, claim));
                     return Looked::Missing;
                 }
-                Some(Ok(Lookup::Busy)) => None,
+                Some(Ok(Lookup::Busy)) => {
+                    if self.is_awaited_in_vain(&mut awaited).await {
+                        tracing::debug!(
+                            uri = %self.fetch.target.name(),
+                            "another process that brings the object does not get on; it is read into memory"
+                        );
+                        return Looked::Unheld;
+                    }
+                    None
+                }
                 Some(Err(error)) => Some(error),
             };
             if let Some(error) = problem {
@@ -151,6 +170,22 @@ impl Slot {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LOOK_AGAIN_AT_LEAST_EVERY);
         }
+    }
+
+    /// Returns whether another process was waited for as long as a store is, and did nothing meanwhile that its temporary
+    /// file tells: it is stopped, or its store does not answer.
+    async fn is_awaited_in_vain(&self, awaited: &mut Option<Awaited>) -> bool {
+        let is_due = |awaited: &Awaited| self.shared.settings.progress_timeout <= awaited.since.elapsed();
+        if awaited.as_ref().is_some_and(|awaited| !is_due(awaited)) {
+            return false;
+        }
+        let (shared, key) = (Arc::clone(&self.shared), self.fetch.key);
+        let progress = self.shared.blocking(move || shared.dir.progress(key)).await;
+        if awaited.as_ref().is_some_and(|awaited| awaited.progress == progress) {
+            return true;
+        }
+        *awaited = Some(Awaited { since: Instant::now(), progress });
+        false
     }
 
     /// Returns whether a file holds the bytes that its name says.

@@ -8,9 +8,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::directory::{CacheDir, Listing, remove};
 use crate::key::ObjectKey;
@@ -32,23 +32,55 @@ pub(crate) struct Usage {
     /// How many requests for room are still refused without a look at the directory: to list it, and to ask for each
     /// file whether somebody uses it, takes longer than the download of a small object.
     refusals_left: AtomicU32,
+    /// What was read or written last, for those who must not wait.
+    last: Mutex<Amount>,
+    /// How long to wait for the lock: a process that is stopped while it has it does not give it back.
+    patience: Duration,
+    /// Whether it was waited for in vain, so that nobody waits for it again before somebody has had it.
+    is_stalled: AtomicBool,
 }
 
 impl Usage {
-    /// Opens the count, and corrects it by what has been found.
-    pub(crate) fn open(dir: &CacheDir, found: &Listing) -> io::Result<Self> {
-        let usage = Self { file: Mutex::new(dir.shared_file("usage")?), refusals_left: AtomicU32::new(0) };
-        usage.change(|used| {
-            // Others may be writing, whose room is counted already.
-            let found = amount(found, &Pending::default());
+    /// Opens the count, and corrects it by what has been found. Nobody waits for its lock for longer than `patience`.
+    pub(crate) fn open(dir: &CacheDir, found: &Listing, patience: Duration) -> io::Result<Self> {
+        // Others may be writing, whose room is counted already.
+        let found = amount(found, &Pending::default());
+        let usage = Self {
+            file: Mutex::new(dir.shared_file("usage")?),
+            refusals_left: AtomicU32::new(0),
+            last: Mutex::new(found),
+            patience,
+            is_stalled: AtomicBool::new(false),
+        };
+        let corrected = usage.change(|used| {
             *used = Amount { bytes: used.bytes.max(found.bytes), files: used.files.max(found.files) };
-        })?;
-        Ok(usage)
+        });
+        match corrected {
+            // Who lists the directory to make room corrects it too.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(usage),
+            corrected => corrected.map(|()| usage),
+        }
     }
 
-    /// Returns what is in the directory, or promised to a process that writes.
-    pub(crate) fn read(&self) -> io::Result<Amount> {
-        self.change(|used| *used)
+    /// Returns what is in the directory, or promised to a process that writes; what it was last, while somebody changes
+    /// it. Never waits.
+    pub(crate) fn read(&self) -> Amount {
+        if let Ok(mut file) = self.file.try_lock()
+            && matches!(try_lock(&file, 0, Lock::Shared), Ok(true))
+            && let Ok((used, _)) = Locked(&mut file).read()
+        {
+            self.set_last(used);
+        }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_last(&self, used: Amount) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = used;
+    }
+
+    /// Has nobody wait any more for a lock that is not free.
+    pub(crate) fn hurry(&self) {
+        self.is_stalled.store(true, Ordering::Relaxed);
     }
 
     /// Takes note that a file may go that might not before.
@@ -115,33 +147,56 @@ impl Usage {
 
     fn change<T>(&self, change: impl FnOnce(&mut Amount) -> T) -> io::Result<T> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = Instant::now();
         while !try_lock(&file, 0, Lock::Exclusive)? {
+            if self.is_stalled.load(Ordering::Relaxed) || self.patience <= started.elapsed() {
+                self.is_stalled.store(true, Ordering::Relaxed);
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "a process that shares the directory has its count locked and does not go on; continue it if it is \
+                     stopped, or end it",
+                ));
+            }
             pause(ASK_AGAIN_AFTER);
         }
+        self.is_stalled.store(false, Ordering::Relaxed);
         let locked = Locked(&mut file);
-        let mut bytes = [0; 16];
-        locked.0.rewind()?;
-        let mut content = Vec::new();
-        locked.0.read_to_end(&mut content)?;
-        if let Some(first) = content.first_chunk() {
-            bytes = *first;
-        }
-        let number = u128::from_le_bytes(bytes);
-        // OK because each half of it is taken.
-        let before = Amount { bytes: number as u64, files: (number >> 64) as u64 };
+        let (before, is_whole) = locked.read()?;
         let mut used = before;
         let result = change(&mut used);
-        if used != before || content.len() != bytes.len() {
-            locked.0.set_len(bytes.len() as u64)?;
-            locked.0.rewind()?;
-            locked.0.write_all(&(u128::from(used.bytes) | u128::from(used.files) << 64).to_le_bytes())?;
+        if used != before || !is_whole {
+            locked.write(used)?;
         }
+        self.set_last(used);
         Ok(result)
     }
 }
 
 /// The file while its first byte is locked. However that ends, the lock does too: others wait for it.
 struct Locked<'a>(&'a mut File);
+
+/// The file's content: bytes and files, each as a number of 64 bits.
+const CONTENT: usize = 16;
+
+impl Locked<'_> {
+    /// Reads the count, and whether the file is as long as it should be.
+    fn read(&self) -> io::Result<(Amount, bool)> {
+        let mut file = &*self.0;
+        file.rewind()?;
+        let mut content = Vec::new();
+        file.read_to_end(&mut content)?;
+        let number = u128::from_le_bytes(content.first_chunk::<CONTENT>().copied().unwrap_or_default());
+        // OK because each half of it is taken.
+        Ok((Amount { bytes: number as u64, files: (number >> 64) as u64 }, content.len() == CONTENT))
+    }
+
+    fn write(&self, used: Amount) -> io::Result<()> {
+        let mut file = &*self.0;
+        file.set_len(CONTENT as u64)?;
+        file.rewind()?;
+        file.write_all(&(u128::from(used.bytes) | u128::from(used.files) << 64).to_le_bytes())
+    }
+}
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {

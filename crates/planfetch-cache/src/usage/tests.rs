@@ -23,7 +23,7 @@ impl Process {
         let dir = CacheDir::open(root, PruneBackend::Scan).unwrap();
         let leases = (0..LEASE_FILES).map(|i| dir.shared_file(&format!("leases/{i:02x}")).unwrap()).collect();
         let leases = Arc::new(Leases::new(leases, dir.shared_file("claims").unwrap()));
-        let usage = Usage::open(&dir, &dir.scan(|_| false).unwrap()).unwrap();
+        let usage = Usage::open(&dir, &dir.scan(|_| false).unwrap(), Duration::from_millis(50)).unwrap();
         Self { dir, leases, usage, limits: Limits { max_files, ..Limits::NONE } }
     }
 
@@ -79,4 +79,43 @@ fn what_is_smaller_than_what_found_no_room_finds_its_own() {
         process.usage.take(Amount::file(len), &own, &process.limits, &process.dir, &process.leases).unwrap()
     };
     assert_eq!((small(6), small(5)), ((false, 0), (true, 0)));
+}
+
+#[test]
+fn nobody_waits_for_ever_for_the_lock_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::open(folder.path(), 100);
+    assert_eq!(process.take(), (true, 0));
+    let other = process.dir.shared_file("usage").unwrap();
+    assert!(try_lock(&other, 0, Lock::Exclusive).unwrap());
+    // What must not wait tells what was last known; what may, waits for a while, and for all others.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    let error = process.usage.give_back(Amount::file(LEN)).unwrap_err();
+                    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+                    assert_eq!(process.usage.read(), Amount::file(LEN));
+                }
+            });
+        }
+    });
+    let second = Process::open(folder.path(), 100);
+    assert_eq!(second.usage.read(), Amount::default());
+    drop(other);
+    assert_eq!(second.usage.read(), Amount::file(LEN));
+    process.usage.give_back(Amount::file(LEN)).unwrap();
+    assert_eq!((process.usage.read(), second.usage.read()), (Amount::default(), Amount::default()));
+}
+
+#[test]
+fn a_count_that_is_none_is_put_right() {
+    let folder = tempfile::tempdir().unwrap();
+    for content in [&b""[..], &[7; 5], &[7; 40]] {
+        let process = Process::open(folder.path(), 100);
+        std::fs::write(folder.path().join("usage"), content).unwrap();
+        // One that is too high is corrected, since the directory seems full.
+        assert!(process.take().0);
+        assert_eq!(std::fs::read(folder.path().join("usage")).unwrap().len(), CONTENT);
+    }
 }

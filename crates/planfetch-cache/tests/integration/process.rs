@@ -9,6 +9,7 @@ use planfetch_cache::{CacheLimit, CacheSettings, DiskCache, EvictionMode, Prefet
 use planfetch_testkit::{ACCESS_KEY, Fault, FaultRule, S3Server, SECRET_KEY};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::support::{content, objects, read, temp_files};
@@ -30,6 +31,8 @@ enum Work {
     Random { seed: u64, objects: u64 },
     /// Reads these objects in order, each `window` ahead, and evicts what is `window` behind.
     Read { ids: Vec<u64>, window: usize },
+    /// Locks the count of the directory, says so by a file, and keeps it.
+    HoldCount { says_so: PathBuf },
 }
 
 fn len(id: u64) -> usize {
@@ -60,7 +63,15 @@ fn child() {
     match task.work {
         Work::Random { seed, objects } => at_random(&cache, seed, objects),
         Work::Read { ids, window } => read_in_order(&cache, &ids, window),
+        Work::HoldCount { says_so } => hold_count(&cache, &says_so),
     }
+}
+
+fn hold_count(cache: &DiskCache, says_so: &Path) {
+    let count = fs::File::options().read(true).write(true).open(cache.dir().join("usage")).unwrap();
+    rustix::fs::fcntl_lock(&count, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    fs::write(says_so, b"").unwrap();
+    wait(Duration::from_secs(600));
 }
 
 fn at_random(cache: &DiskCache, seed: u64, objects: u64) {
@@ -138,6 +149,10 @@ fn kill(mut child: Child, seed: u64) {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+fn signal(child: &Child, signal: Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }
 
 fn wait(time: Duration) {
@@ -373,6 +388,113 @@ fn what_a_killed_process_was_writing_takes_no_room_from_those_that_go_on() {
     cache.prune(0);
     assert_eq!((temp_files(folder.path()), cache.stats().local_files), (Vec::new(), 0));
     assert!(cache.ensure_local(&uri(1)).unwrap().path().is_some(), "there is room again");
+}
+
+#[test]
+fn a_process_that_is_stopped_stops_no_other() {
+    const OBJECTS: u64 = 30;
+    let (folder, server) = (tempfile::tempdir().unwrap(), serve(OBJECTS));
+    server.inject(FaultRule::every(3, Fault::Latency(Duration::from_millis(30))));
+    for seed in 0..6 {
+        let task = Task {
+            dir: folder.path().join("cache"),
+            endpoint: server.endpoint(),
+            settings: CacheSettings { progress_timeout: Duration::from_millis(200), ..shared_settings(400_000) },
+            work: Work::Random { seed, objects: OBJECTS },
+        };
+        let cache = open(&task);
+        let child = start(&task);
+        let requests = server.counts().requests;
+        crate::support::eventually("it works", || requests + 5 < server.counts().requests);
+        signal(&child, Signal::STOP);
+        for id in 0..OBJECTS {
+            assert!(read(&cache.ensure_local(&uri(id)).unwrap()) == content(id, len(id)), "{id} is wrong");
+            assert!(!format!("{cache:?}").is_empty());
+        }
+        signal(&child, Signal::CONT);
+        kill(child, seed);
+    }
+}
+
+#[test]
+fn what_a_stopped_process_was_to_bring_is_read_into_memory() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
+    (0..2).for_each(|id| server.put("data", &id.to_string(), &content(id, 20 << 20)));
+    server.inject(FaultRule::first(1, Fault::StallBody(12 << 20)).on("/data/0"));
+    let mut task = Task {
+        dir: folder.path().join("cache"),
+        endpoint: server.endpoint(),
+        settings: CacheSettings { progress_timeout: Duration::from_secs(600), ..shared_settings(1 << 40) },
+        work: Work::Read { ids: vec![0], window: 1 },
+    };
+    let child = start(&task);
+    let objects = task.dir.join("objects");
+    crate::support::eventually("it writes", || objects.is_dir() && temp_files(folder.path()).len() == 1);
+    signal(&child, Signal::STOP);
+    task.settings.progress_timeout = Duration::from_millis(300);
+    let cache = open(&task);
+    let file = cache.ensure_local(&uri(0)).unwrap();
+    assert!(file.path().is_none() && read(&file) == content(0, 20 << 20));
+    assert!(cache.ensure_local(&uri(1)).unwrap().path().is_some(), "it has nothing to do with that one");
+    signal(&child, Signal::CONT);
+    kill(child, 0);
+    assert!(cache.ensure_local(&uri(0)).unwrap().path().is_some(), "its claim ended with it");
+}
+
+#[test]
+fn a_process_that_gets_on_slowly_is_waited_for() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
+    server.put("data", "0", &content(0, 64 << 20));
+    // The whole takes twice as long as the other waits for a sign of life; what is written at once, a quarter of it.
+    server.inject(FaultRule::always(Fault::SlowBody(1 << 20, Duration::from_millis(100))));
+    let task = Task {
+        dir: folder.path().join("cache"),
+        endpoint: server.endpoint(),
+        settings: CacheSettings {
+            part_concurrency: 1,
+            progress_timeout: Duration::from_secs(3),
+            ..shared_settings(1 << 40)
+        },
+        work: Work::Read { ids: Vec::new(), window: 0 },
+    };
+    let (first, second) = (open(&task), open(&task));
+    let guard = first.prefetch(&uri(0)).unwrap();
+    crate::support::eventually("it writes", || temp_files(folder.path()).len() == 1);
+    assert!(second.ensure_local(&uri(0)).unwrap().path().is_some());
+    assert_eq!(server.counts().requests, 1);
+    drop(guard);
+}
+
+#[test]
+fn a_process_that_is_stopped_with_the_count_locked_stops_no_other() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), serve(8));
+    let says_so = folder.path().join("locked");
+    let task = Task {
+        dir: folder.path().join("cache"),
+        endpoint: server.endpoint(),
+        settings: CacheSettings { progress_timeout: Duration::from_millis(300), ..shared_settings(1 << 40) },
+        work: Work::HoldCount { says_so: says_so.clone() },
+    };
+    let cache = open(&task);
+    drop(cache.ensure_local(&uri(1)).unwrap());
+    let known = cache.stats();
+    let child = start(&task);
+    crate::support::eventually("it has the lock", || says_so.exists());
+    signal(&child, Signal::STOP);
+    for id in 1..5 {
+        let file = cache.ensure_local(&uri(id)).unwrap();
+        assert!(read(&file) == content(id, len(id)));
+        assert_eq!(file.path().is_some(), id == 1, "there is no room that could be taken");
+    }
+    assert_eq!((cache.stats().local_files, cache.stats().local_bytes), (known.local_files, known.local_bytes));
+    assert!(!format!("{cache:?}").is_empty());
+    // Who comes now gets on too, and who goes.
+    let other = open(&task);
+    assert!(read(&other.ensure_local(&uri(6)).unwrap()) == content(6, len(6)));
+    drop(other);
+    signal(&child, Signal::CONT);
+    kill(child, 0);
+    assert!(cache.ensure_local(&uri(5)).unwrap().path().is_some(), "it goes on as before");
 }
 
 #[test]
