@@ -59,7 +59,9 @@ pub struct CacheSettings {
     pub low_watermark: f64,
     /// How old a file must be before it may go. Default: 0.
     ///
-    /// A file that leaves the window earlier stays until room is needed.
+    /// A file that leaves the window earlier goes with what the cache does first once the file has reached that age. If
+    /// the process ends before, the file stays until room is needed, like all that an earlier process left; without a
+    /// limit, for good. One that is too young does not go to make room either: objects are then read into memory.
     pub min_age_before_delete: Duration,
     /// How many objects are downloaded at once. Default: 64.
     ///

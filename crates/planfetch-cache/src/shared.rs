@@ -106,6 +106,7 @@ impl Shared {
             let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.settings.min_age_before_delete.is_zero() {
                 table.set_now(self.opened_at.elapsed());
+                table.evict_aged(&mut effects);
             }
             change(&mut table, &mut effects)
         };
@@ -308,6 +309,7 @@ impl Shared {
     fn let_go(self: &Arc<Self>, until: Option<Instant>) {
         let Some(sharing) = &self.sharing else { return };
         while until.is_none_or(|until| Instant::now() < until) && sharing.let_next_go(self) {}
+        sharing.evict_aged(self);
         self.update(|table, effects| table.set_full(false, effects));
     }
 

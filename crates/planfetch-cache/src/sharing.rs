@@ -1,8 +1,9 @@
 //! What a cache does beside its own work where several processes share the directory.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::directory::{CacheDir, Found};
 use crate::error::{CacheError, CacheErrorKind};
@@ -26,6 +27,8 @@ pub(crate) struct Sharing {
     leaving: Mutex<VecDeque<(ObjectKey, Stamp, bool)>>,
     /// Held while one of them goes, so that who finds none left finds all of them gone.
     letting_go: Mutex<()>,
+    /// What should have gone, but was too young, by when it is old enough.
+    aging: Mutex<BTreeMap<(Instant, ObjectKey), Stamp>>,
 }
 
 /// What is known of an object when it has been looked for.
@@ -53,7 +56,15 @@ impl Sharing {
         // A temporary file that nobody claims is that of a process that is gone.
         let found = dir.scan(|key| matches!(leases.claim(key), Ok(Some(_)))).map_err(failed)?;
         let usage = Usage::open(dir, &found, settings.progress_timeout).map_err(failed)?;
-        Ok(Self { leases, usage, limits: settings.limits(), taken: Mutex::default(), leaving: Mutex::default(), letting_go: Mutex::default() })
+        Ok(Self {
+            leases,
+            usage,
+            limits: settings.limits(),
+            taken: Mutex::default(),
+            leaving: Mutex::default(),
+            letting_go: Mutex::default(),
+            aging: Mutex::default(),
+        })
     }
 
     /// Looks for an object in the directory. Blocks.
@@ -148,22 +159,49 @@ impl Sharing {
     fn let_go(&self, shared: &Shared, key: ObjectKey, stamp: Stamp, evict: bool) {
         self.leases.end(key);
         self.usage.let_go();
-        let path = shared.dir.path(key, stamp);
-        if evict && self.is_old_enough(shared, (key, stamp)) {
-            match self.leases.if_unused(key, || std::fs::remove_file(&path)) {
-                Some(Ok(())) => {
-                    shared.counters.evictions.add(1);
-                    self.give_back(Amount::file(stamp.len));
-                }
-                Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => shared.warnings.undeleted(&error),
-                _ => {}
-            }
+        if evict {
+            self.evict(shared, key, stamp);
         }
     }
 
-    fn is_old_enough(&self, shared: &Shared, found: Found) -> bool {
-        self.limits.min_age.is_zero()
-            || shared.dir.last_use(found).elapsed().is_ok_and(|age| self.limits.min_age <= age)
+    /// Deletes a file that no process leases, at once or when it is old enough. Blocks.
+    fn evict(&self, shared: &Shared, key: ObjectKey, stamp: Stamp) {
+        if let Some(wait) = self.too_young_for(shared, (key, stamp)) {
+            let due = Instant::now() + wait;
+            self.aging.lock().unwrap_or_else(PoisonError::into_inner).insert((due, key), stamp);
+            return;
+        }
+        match self.leases.if_unused(key, || std::fs::remove_file(shared.dir.path(key, stamp))) {
+            Some(Ok(())) => {
+                shared.counters.evictions.add(1);
+                self.give_back(Amount::file(stamp.len));
+            }
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => shared.warnings.undeleted(&error),
+            // Who leases it decides anew when it lets go of it.
+            _ => {}
+        }
+    }
+
+    /// Deletes what has become old enough since this process wanted it gone. Blocks.
+    pub(crate) fn evict_aged(&self, shared: &Shared) {
+        let now = Instant::now();
+        let next = || {
+            let mut aging = self.aging.lock().unwrap_or_else(PoisonError::into_inner);
+            let first = aging.first_entry()?;
+            (first.key().0 <= now).then(|| first.remove_entry())
+        };
+        while let Some(((_, key), stamp)) = next() {
+            self.evict(shared, key, stamp);
+        }
+    }
+
+    /// Returns for how long a file may not go yet. It ages from its last use on, as far as the directory knows.
+    fn too_young_for(&self, shared: &Shared, found: Found) -> Option<Duration> {
+        if self.limits.min_age.is_zero() {
+            return None;
+        }
+        let age = shared.dir.last_use(found).elapsed().unwrap_or_default();
+        self.limits.min_age.checked_sub(age).filter(|wait| !wait.is_zero())
     }
 
     /// Takes a file out of the directory that is not as its name says, unless another process has just replaced it.

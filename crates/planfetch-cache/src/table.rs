@@ -18,6 +18,7 @@
 //! more is let go of ([`Effect::LetGo`]) and forgotten, and each object that is wanted is looked for in the directory
 //! by its fetch.
 
+mod aging;
 mod budget;
 mod entry;
 mod invalidate;
@@ -30,6 +31,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use self::aging::Aging;
 use self::budget::Budget;
 pub(crate) use self::budget::{Amount, Limits, Room};
 use self::entry::{Entry, State};
@@ -131,6 +133,7 @@ pub(crate) struct Table<W, A> {
     is_shared: bool,
     is_full: bool,
     now: Duration,
+    aging: Aging,
 }
 
 impl<W, A> Table<W, A> {
@@ -155,6 +158,7 @@ impl<W, A> Table<W, A> {
             is_shared: false,
             is_full: false,
             now: Duration::ZERO,
+            aging: Aging::new(),
         };
         for (key, stamp) in found {
             let mut entry = Entry::new();
@@ -610,11 +614,16 @@ impl<W, A> Table<W, A> {
             entry.state = State::Removing;
             self.local.sub_file(stamp.len);
             self.remove_file(key, stamp, effects);
-        } else if rank.is_none() {
-            let place = self.budget.rank(entry.next_use);
-            entry.next_use = NextUse::Unknown;
-            *rank = Some(place);
-            self.budget.enter(place, key, stamp, entry.born);
+        } else {
+            if entry.evict {
+                self.aging.insert((self.budget.old_enough_at(entry.born), key));
+            }
+            if rank.is_none() {
+                let place = self.budget.rank(entry.next_use);
+                entry.next_use = NextUse::Unknown;
+                *rank = Some(place);
+                self.budget.enter(place, key, stamp, entry.born);
+            }
         }
     }
 

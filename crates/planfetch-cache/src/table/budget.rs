@@ -179,9 +179,14 @@ impl Budget {
         self.used.sub(Amount::file(stamp.len));
     }
 
+    /// Returns from when on a file that came at `born` may go.
+    pub(crate) fn old_enough_at(&self, born: Duration) -> Duration {
+        born.saturating_add(self.limits.min_age)
+    }
+
     /// Returns whether a file that came at `born` may go.
     pub(crate) fn is_old_enough(&self, born: Duration, now: Duration) -> bool {
-        born.saturating_add(self.limits.min_age) <= now
+        self.old_enough_at(born) <= now
     }
 
     /// Picks the files that have to go until no more than `limit` is left, or until none may go any more.

@@ -142,6 +142,35 @@ fn a_file_found_on_disk_is_checked_before_it_is_handed_out() {
     assert_eq!((fetch.existing, &*fetch.target.uri), (Some(stamp(0)), "s3://b/0"));
 }
 
+#[test]
+fn what_was_given_up_too_young_goes_when_it_is_old_enough_and_nobody_keeps_it() {
+    let second = Duration::from_secs(1);
+    let mut table = Table::<u32, Ticket>::new(8, Limits { min_age: 10 * second, ..Limits::NONE }, []);
+    let mut effects = Effects::new();
+    for n in 0..3 {
+        table.set_now(u32::from(n) * second);
+        table.hold(key(n), || target(n), 0, &mut effects);
+        table.finish(key(n), Ticket::from(n), Outcome::Stored(stamp(n)), &mut effects);
+        table.release(key(n), Release::Evict, &mut effects);
+    }
+    // One of them is wanted again before it is old enough.
+    table.hold(key(1), || target(1), 0, &mut effects);
+    let evicted_at = |table: &mut Table<u32, Ticket>, seconds: u32| {
+        table.set_now(seconds * second);
+        table.evict_aged(&mut Effects::new());
+        table.take_doomed(usize::MAX).into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+    };
+    assert_eq!(evicted_at(&mut table, 9), []);
+    assert_eq!(evicted_at(&mut table, 10), [key(0)]);
+    assert_eq!(evicted_at(&mut table, 50), [key(2)]);
+    table.release(key(1), Release::Keep(NextUse::Unknown), &mut effects);
+    assert_eq!(evicted_at(&mut table, 99), []);
+    table.hold(key(1), || target(1), 0, &mut effects);
+    table.release(key(1), Release::Evict, &mut effects);
+    assert_eq!(evicted_at(&mut table, 99), [key(1)]);
+    assert!(table.aging.is_empty());
+}
+
 /// What a test does to the table.
 #[derive(Clone, Debug)]
 enum Op {
@@ -160,6 +189,8 @@ enum Op {
     Removed(usize),
     /// An object has changed in the store.
     Invalidate(u8),
+    /// Time has gone by.
+    Wait(u8),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -176,6 +207,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<usize>().prop_map(Op::Unwritten),
         3 => any::<usize>().prop_map(Op::Removed),
         1 => (0..KEYS).prop_map(Op::Invalidate),
+        2 => (0..4_u8).prop_map(Op::Wait),
     ]
 }
 
@@ -308,6 +340,12 @@ fn run(max_running: usize, limits: Limits, found: BTreeSet<u8>, ops: Vec<Op>) {
                 table.unpin(key(n), stamp(n), &mut effects);
             }
             Op::Invalidate(n) => table.invalidate(key(n), None, &mut effects),
+            Op::Wait(n) => {
+                let now = table.now + Duration::from_secs(u64::from(n));
+                table.set_now(now);
+                table.evict_aged(&mut effects);
+                assert!(table.aging.iter().all(|(old_enough_at, _)| now < *old_enough_at), "{after}");
+            }
             Op::Handle(i) => {
                 if let Some(ticket) = world.pick(i) {
                     let key = world.running[&ticket].key;
@@ -438,7 +476,8 @@ fn limits() -> impl Strategy<Value = Limits> {
             ..Limits::NONE
         },
     );
-    prop_oneof![Just(Limits::NONE), limits]
+    let min_age = prop_oneof![Just(Duration::ZERO), Just(Duration::from_secs(3))];
+    (prop_oneof![Just(Limits::NONE), limits], min_age).prop_map(|(limits, min_age)| Limits { min_age, ..limits })
 }
 
 proptest! {

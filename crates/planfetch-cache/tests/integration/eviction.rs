@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use planfetch_cache::{CacheLimit, CacheSettings, DiskCache, EvictionMode, NextUse, PrefetchGuard, PruneBackend};
 use planfetch_testkit::S3Server;
@@ -117,6 +118,30 @@ fn a_part_that_is_used_last_in_the_future_goes_first() {
     }
     drop(cache.ensure_local_range(&uri(3), whole.clone()).unwrap());
     assert_eq!((0..4).filter(|i| cache.contains_range(&uri(*i), whole.clone())).collect::<Vec<_>>(), [0, 2, 3]);
+}
+
+#[test]
+fn what_leaves_the_window_too_young_goes_later() {
+    for backend in [PruneBackend::Meta, PruneBackend::Scan] {
+        let (dir, server) = (tempfile::tempdir().unwrap(), server_with(30));
+        let settings =
+            CacheSettings { prune_backend: backend, min_age_before_delete: Duration::from_secs(2), ..quick() };
+        let cache = open(dir.path(), &server, settings);
+        let pass = |ids: std::ops::Range<u64>| {
+            for i in ids {
+                let guard = cache.prefetch(&uri(i)).unwrap();
+                assert_eq!(read(&cache.ensure_local(&uri(i)).unwrap()), content(i, LEN));
+                guard.evict();
+            }
+        };
+        pass(0..20);
+        // It goes with what the cache does next.
+        eventually("what is out of the window has gone", || {
+            pass(20..21);
+            (0..20).all(|i| !cache.contains(&uri(i)))
+        });
+        eventually("its files too", || objects(dir.path()).len() <= 1);
+    }
 }
 
 #[test]
