@@ -342,7 +342,11 @@ impl Shared {
     /// Has files go that nobody keeps, until no more than `limit` is left.
     pub(crate) fn shrink_to(self: &Arc<Self>, limit: Amount) {
         match &self.sharing {
-            Some(sharing) => sharing.shrink_to(self, limit),
+            Some(sharing) => {
+                // What this process gave up a moment ago is not in use any more.
+                self.let_go(None);
+                sharing.shrink_to(self, limit);
+            }
             None => self.update(|table, effects| table.shrink_to(limit, effects)),
         }
     }

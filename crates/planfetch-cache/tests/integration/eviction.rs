@@ -241,6 +241,18 @@ fn pruning_spares_what_is_in_use() {
 }
 
 #[test]
+fn what_was_given_up_a_moment_ago_is_pruned() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), server_with(40));
+    let settings = CacheSettings { prune_backend: PruneBackend::Scan, ..quick() };
+    let cache = open(dir.path(), &server, settings);
+    for i in 0..40 {
+        drop(cache.ensure_local(&uri(i)).unwrap());
+        cache.prune(0);
+        assert!(objects(dir.path()).is_empty(), "file {i} stayed");
+    }
+}
+
+#[test]
 fn a_share_of_the_file_system_stays_free() {
     let (dir, server) = (tempfile::tempdir().unwrap(), server_with(3));
     // Nothing may be taken of a disk that is to stay free as a whole, and all of one that may be filled.
