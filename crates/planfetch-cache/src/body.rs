@@ -201,7 +201,7 @@ impl Body {
         key: ObjectKey,
         ticket: Ticket,
         existing: Option<Stamp>,
-    ) -> Result<Stamp, Self> {
+    ) -> Result<Stamp, Box<Self>> {
         if let Some(existing) = existing {
             // OK because a file that can't be deleted is checked again before it is ever handed out.
             let _ = std::fs::remove_file(shared.dir.path(key, existing));
@@ -212,7 +212,7 @@ impl Body {
                 Err(error) => shared.warnings.unwritten(&error),
             }
         }
-        Err(self)
+        Err(Box::new(self))
     }
 
     /// Hands out from memory what has no place on disk. Blocks.

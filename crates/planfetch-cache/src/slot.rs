@@ -172,8 +172,8 @@ impl Slot {
         }
     }
 
-    /// Returns whether another process was waited for as long as a store is, and did nothing meanwhile that its temporary
-    /// file tells: it is stopped, or its store does not answer.
+    /// Returns whether another process was waited for as long as a store is, and did nothing meanwhile that its
+    /// temporary file tells: it is stopped, or its store does not answer.
     async fn is_awaited_in_vain(&self, awaited: &mut Option<Awaited>) -> bool {
         let is_due = |awaited: &Awaited| self.shared.settings.progress_timeout <= awaited.since.elapsed();
         if awaited.as_ref().is_some_and(|awaited| !is_due(awaited)) {

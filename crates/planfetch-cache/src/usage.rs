@@ -20,8 +20,8 @@ use crate::table::{Amount, Limits};
 /// How long to wait before a lock of another process is asked for again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_micros(200);
 
-/// How many requests for room are refused unseen after one for which the directory was listed in vain. What this process
-/// lets go of ends that; what others let go of, it can't know.
+/// How many requests for room are refused unseen after one for which the directory was listed in vain. What this
+/// process lets go of ends that; what others let go of, it can't know.
 const REFUSALS: u32 = 32;
 
 /// The count of a shared directory.
@@ -226,8 +226,8 @@ fn amount(found: &Listing, own: &Pending) -> Amount {
     all
 }
 
-/// Lists the directory, and deletes what dead processes left, and then what no process leases until `room` fits into the limits. Returns what is left, and
-/// how many files went.
+/// Lists the directory, and deletes what dead processes left, and then what no process leases until `room` fits into the
+/// limits. Returns what is left, and how many files went.
 #[expect(clippy::disallowed_methods, reason = "processes have no other clock in common than that of their files")]
 fn sweep(
     dir: &CacheDir,

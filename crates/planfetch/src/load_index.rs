@@ -23,8 +23,8 @@ pub enum LoadIndexError {
 /// What ends in `.parquet` is read as Parquet, with the feature `arrow`, what ends in `.index` as an index that was
 /// [saved](SampleIndex::save), and everything else as CSV. What contains `://` is a URI, everything else a path.
 ///
-/// An index is downloaded anew each time, and not kept: unlike the objects that it names, it may be written again. Where
-/// processes share the cache's directory, those that load an index at the same moment share one copy of it.
+/// An index is downloaded anew each time, and not kept: unlike the objects that it names, it may be written again.
+/// Where processes share the cache's directory, those that load an index at the same moment share one copy of it.
 ///
 /// # Errors
 ///

@@ -17,6 +17,7 @@ struct Process {
     limits: Limits,
 }
 
+#[expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 impl Process {
     fn open(root: &std::path::Path, max_files: u64) -> Self {
         let dir = CacheDir::open(root, PruneBackend::Scan).unwrap();

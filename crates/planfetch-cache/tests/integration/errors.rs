@@ -73,8 +73,8 @@ fn where_reading_is_refused_the_object_may_also_be_missing() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
     server.put("data", "k", b"x");
     server.inject(FaultRule::always(Fault::AccessDenied));
-    let expected = "s3://data/k: the store refuses the credentials (Server returned non-2xx status code: 403 Forbidden: \
-                    AccessDenied: Access Denied); check the access key, the secret key, and that they may read \
+    let expected = "s3://data/k: the store refuses the credentials (Server returned non-2xx status code: 403 \
+                    Forbidden: AccessDenied: Access Denied); check the access key, the secret key, and that they may read \
                     s3://data; a store also answers so where there is no such object and they may not list the bucket";
     check(&open(dir.path(), &server), "s3://data/k", CacheErrorKind::Denied, expected);
     assert_eq!(server.counts().requests, 1);
@@ -90,7 +90,7 @@ fn a_local_file_that_will_never_be_read_is_said_at_once() {
     symlink(at("there"), at("back")).unwrap();
     symlink(at("back"), at("there")).unwrap();
     std::fs::write(at("locked"), b"x").unwrap();
-    std::fs::set_permissions(at("locked"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(at("locked"), std::fs::Permissions::from_mode(0o000)).unwrap();
     let cache = DiskCache::builder(at("cache")).with_settings(quick()).build().unwrap();
     let missing = "there is no object with this key";
     let unusable = "no file can be read by this path (";

@@ -12,8 +12,8 @@ use crate::support::{content, quick, read};
 
 const MIB: usize = 1 << 20;
 
-/// Has eight objects of one length downloaded at once, which is more than may be in memory. Returns how many bytes were,
-/// and how many of the objects were handed out from there.
+/// Has eight objects of one length downloaded at once, which is more than may be in memory. Returns how many bytes
+/// were, and how many of the objects were handed out from there.
 fn download(dir: &Path, len: usize, settings: CacheSettings, fault: impl FnOnce(&DiskCache)) -> (usize, usize) {
     let object = content(len as u64, len);
     let store = CountingStore::new(object.clone());
@@ -36,8 +36,10 @@ fn download(dir: &Path, len: usize, settings: CacheSettings, fault: impl FnOnce(
     (store.most_in_memory(), unwritten)
 }
 
-/// What takes an object's place on disk away: no room for it, no folder to write to, or a disk that is full in the middle.
-fn faults(disk: Option<&SmallDisk>) -> Vec<(&'static str, CacheLimit, fn(&DiskCache))> {
+/// What takes an object's place on disk away: no room for it, no folder to write to, or a disk that fills up meanwhile.
+type DiskFault = (&'static str, CacheLimit, fn(&DiskCache));
+
+fn faults(disk: Option<&SmallDisk>) -> Vec<DiskFault> {
     let block: fn(&DiskCache) = |cache| {
         std::fs::remove_dir(cache.dir().join("objects")).unwrap();
         std::fs::write(cache.dir().join("objects"), b"").unwrap();
