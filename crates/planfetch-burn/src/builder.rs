@@ -134,12 +134,10 @@ impl<D: Dataset> PlanDataLoaderBuilder<D> {
         <C::Batch as ToTensors>::Tensors: 'static,
     {
         let staging = self.staging;
-        self.build_with(
-            collate,
-            move |batch: Batch<C::Batch>, device: &Device| {
-                if staging { batch.to_tensors_staged(device) } else { batch.to_tensors(device) }
-            },
-        )
+        self.build_with(collate, move |batch: Batch<C::Batch>, device: &Device| {
+            let tensors = if staging { batch.to_tensors_staged(device) } else { batch.to_tensors(device) };
+            Ok(tensors?)
+        })
     }
 
     /// Builds a loader of batches that burn's own `batcher` makes of the samples, on the thread that takes them.

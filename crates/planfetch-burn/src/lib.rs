@@ -88,7 +88,7 @@ pub use crate::loader::PlanDataLoader;
 #[cfg(feature = "train")]
 pub use crate::report_logger::ReportLogger;
 pub use crate::soft_label_collate::SoftLabelCollate;
-pub use crate::to_tensors::{Pixel, SoftLabels, ToTensors};
+pub use crate::to_tensors::{Pixel, SoftLabels, ToTensors, ToTensorsError};
 
 /// The chapters of the book, so that their code blocks are compiled.
 #[cfg(doctest)]

@@ -34,7 +34,7 @@ pub trait ToTensors {
     ///
     /// When the batch holds what these tensors can't. A batch of images is one where it is mixed (MixUp, CutMix): what it
     /// is trained on are its soft labels, which [`SoftLabels`] makes a tensor of.
-    fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, BoxError>;
+    fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError>;
 
     /// As [`to_tensors`](Self::to_tensors), by way of memory from which the device copies faster, where the backend has
     /// such memory ([`Device::staging`]). Without an implementation of its own it is `to_tensors`.
@@ -42,8 +42,20 @@ pub trait ToTensors {
     /// # Errors
     ///
     /// As for [`to_tensors`](Self::to_tensors).
-    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, BoxError> {
+    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError> {
         self.to_tensors(device)
+    }
+}
+
+/// Why a batch can't become tensors. Made by [`ToTensors::to_tensors`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ToTensorsError(BoxError);
+
+impl ToTensorsError {
+    /// Makes an error of what is wrong: a message, or another error.
+    pub fn new(problem: impl Into<BoxError>) -> Self {
+        Self(problem.into())
     }
 }
 
@@ -54,11 +66,11 @@ impl<T: Pixel> ToTensors for ImageBatch<T> {
     /// device's float type, and the labels, of shape `[batch]`.
     type Tensors = (Tensor<4>, Tensor<1, Int>);
 
-    fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, BoxError> {
+    fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError> {
         tensors(self, device, false)
     }
 
-    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, BoxError> {
+    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError> {
         tensors(self, device, true)
     }
 }
@@ -72,11 +84,11 @@ impl<T: Pixel> ToTensors for SoftLabels<ImageBatch<T>> {
     /// The images as for an [`ImageBatch`], and the share of each class, of shape `[batch, num_classes]`.
     type Tensors = (Tensor<4>, Tensor<2>);
 
-    fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, BoxError> {
+    fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError> {
         soft_tensors(&self.0, device, false)
     }
 
-    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, BoxError> {
+    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError> {
         soft_tensors(&self.0, device, true)
     }
 }
@@ -112,11 +124,10 @@ fn tensors<T: Pixel>(
     batch: &ImageBatch<T>,
     device: &Device,
     staging: bool,
-) -> Result<(Tensor<4>, Tensor<1, Int>), BoxError> {
+) -> Result<(Tensor<4>, Tensor<1, Int>), ToTensorsError> {
     if batch.soft_labels.is_some() {
-        return Err(
-            "the images are mixed, so their labels are shares of classes: collate them by SoftLabelCollate".into()
-        );
+        let problem = "the images are mixed, so their labels are shares of classes: collate them by SoftLabelCollate";
+        return Err(ToTensorsError::new(problem));
     }
     let labels = TensorData::new(batch.labels.to_vec(), [batch.len()]);
     let [images, labels] = staged([pixels(batch), labels], device, staging);
@@ -127,9 +138,10 @@ fn soft_tensors<T: Pixel>(
     batch: &ImageBatch<T>,
     device: &Device,
     staging: bool,
-) -> Result<(Tensor<4>, Tensor<2>), BoxError> {
+) -> Result<(Tensor<4>, Tensor<2>), ToTensorsError> {
     let soft = batch.soft_labels.as_ref();
-    let soft = soft.ok_or("the batch has no soft labels: ImageSettings::batch_transforms names no MixUp or CutMix")?;
+    let problem = "the batch has no soft labels: ImageSettings::batch_transforms names no MixUp or CutMix";
+    let soft = soft.ok_or_else(|| ToTensorsError::new(problem))?;
     let shares = TensorData::new(soft.iter().copied().collect(), [soft.nrows(), soft.ncols()]);
     let [images, shares] = staged([pixels(batch), shares], device, staging);
     Ok((T::upload(images, device), Tensor::from_data(shares, device)))
@@ -172,7 +184,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(tensors: Result<(Tensor<4>, Tensor<1, Int>), BoxError>, expected: &[f32]) {
+    fn check(tensors: Result<(Tensor<4>, Tensor<1, Int>), ToTensorsError>, expected: &[f32]) {
         let (images, labels) = tensors.unwrap();
         assert_eq!(images.dims(), [4, 3, 5, 7]);
         assert_eq!(images.into_data().try_to_vec::<f32>().unwrap(), expected);

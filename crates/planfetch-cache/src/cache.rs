@@ -32,7 +32,9 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// A directory of objects that were downloaded from object stores.
 ///
 /// A clone is another handle to the same cache. When the last one is dropped, downloads under way are stopped and their
-/// temporary files deleted; what is local stays for the next cache that opens the directory.
+/// temporary files deleted; what is local stays for the next cache that opens the directory. Dropped on a thread of a
+/// tokio runtime, where waiting is forbidden, or with an I/O runtime of the caller's, this is begun and not waited for; what
+/// a process leaves that ends meanwhile goes when the directory is opened again.
 ///
 /// # Example
 ///

@@ -27,7 +27,7 @@ pub enum EvictionMode {
     /// A file goes as soon as its last [`PrefetchGuard`](crate::PrefetchGuard) gives it up: the disk holds the window
     /// and little else. For data that does not fit the disk by far.
     ///
-    /// Files that no guard ever held, as those of an earlier run, go when the limit asks for it, the least recently
+    /// Files that no guard ever held, as those of an earlier run and those of samples that stand in for others, go when the limit asks for it, the least recently
     /// used first.
     #[default]
     Window,
