@@ -33,25 +33,26 @@ const APIS: &[Api] = &[
     Api {
         package: "planfetch-cache",
         features: &["--all-features"],
-        external: &["bytes", "object_store", "serde_core", "tokio"],
+        external: &["bytes", "memmap2", "object_store", "tokio"],
     },
     Api {
         package: "planfetch-loader",
         features: &["--all-features"],
         external: &["indicatif", "ndarray", "rand_chacha", "serde_core"],
     },
+    Api { package: "planfetch-image", features: &[], external: &["half", "ndarray", "rand_chacha"] },
+    Api { package: "planfetch", features: &["--all-features"], external: &[] },
     Api {
-        package: "planfetch-image",
-        features: &[],
-        external: &["half", "image", "ndarray", "rand_chacha", "serde_core"],
+        package: "planfetch-burn",
+        features: &["--features", "train"],
+        // The crates behind burn's names.
+        external: &["burn_core", "burn_dataset", "burn_std", "burn_tensor", "burn_train"],
     },
-    Api { package: "planfetch", features: &["--all-features"], external: &["serde_core"] },
-    Api { package: "planfetch-burn", features: &["--features", "train"], external: &["burn"] },
-    Api { package: "planfetch-tch", features: &["--features", "doc-only"], external: &["tch"] },
+    Api { package: "planfetch-tch", features: &["--features", "doc-only"], external: &["half", "ndarray", "tch"] },
 ];
 
-/// Every crate may name these.
-const STANDARD: &[&str] = &["alloc", "core", "std"];
+/// Every crate may name these; types that the language has are segments of paths too.
+const STANDARD: &[&str] = &["alloc", "core", "std", "f32", "u8"];
 
 /// Compares the lists with the code, or writes them.
 pub(crate) fn check(update: bool) -> bool {
