@@ -10,7 +10,7 @@ use crate::config::{ConfigFile, place};
 
 const HEAD: &str = "# The command line
 
-`planfetch` measures and looks before a GPU is paid for.
+`planfetch` measures and looks before a GPU is paid for; `cargo install --path crates/planfetch-cli` in a checkout installs it.
 Data goes to standard output, as text for people or as one JSON object (`--json`); all else goes to standard error.
 `NO_COLOR` keeps colours out.
 Ctrl-C ends a speed test early: what was measured is printed, and temporary files go.
