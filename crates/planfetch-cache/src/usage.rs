@@ -213,7 +213,7 @@ fn fits(used: Amount, more: Amount, max_bytes: u64, max_files: u64) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     pub(crate) amount: Amount,
-    /// The objects that it is for; their temporary files are counted already.
+    /// The objects that it is for; their files are counted already, temporary or in place.
     pub(crate) keys: HashSet<ObjectKey>,
 }
 
@@ -221,7 +221,8 @@ pub(crate) struct Pending {
 /// file says how long it will be. What another process has taken and not made a file for, no listing shows.
 fn amount(found: &Listing, own: &Pending) -> Amount {
     let mut all = own.amount;
-    found.objects.iter().for_each(|(_, stamp)| all.add_file(stamp.len));
+    // A file that has just come to its place is counted until its fetch says that it has ended.
+    found.objects.iter().filter(|(key, _)| !own.keys.contains(key)).for_each(|(_, stamp)| all.add_file(stamp.len));
     found.under_way.iter().filter(|(key, _)| !own.keys.contains(key)).for_each(|(_, len)| all.add_file(*len));
     all
 }

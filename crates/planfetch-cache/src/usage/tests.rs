@@ -68,6 +68,20 @@ fn a_directory_full_of_files_in_use_is_not_listed_for_each_request() {
 }
 
 #[test]
+fn a_file_whose_fetch_has_not_ended_yet_is_counted_once() {
+    for just_come in 0..4 {
+        let folder = tempfile::tempdir().unwrap();
+        let process = Process::open(folder.path(), 100);
+        (0..4).for_each(|n| drop((process.take(), process.put(n))));
+        let own = Pending { amount: Amount::file(LEN), keys: HashSet::from([key(just_come)]) };
+        let limits = Limits { max_bytes: 3 * LEN, ..process.limits };
+        assert_eq!(process.usage.shrink(&own, &limits, &process.dir, &process.leases).unwrap(), 1);
+        assert_eq!(process.usage.read(), Amount { bytes: 3 * LEN, files: 3 });
+        assert_eq!(process.dir.scan(|_| false).unwrap().objects.len(), 3);
+    }
+}
+
+#[test]
 fn what_is_smaller_than_what_found_no_room_finds_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Process::open(folder.path(), 100);
