@@ -413,7 +413,9 @@ fn a_wait_that_times_out_loses_nothing_and_the_next_one_goes_on() {
     let (let_go, held) = mpsc::channel();
     let plan = SequentialPlanProvider::new(8, 2).unwrap();
     let dataset = Held(Numbers { len: 8, width: 5, fails: None }, Mutex::new(held));
-    let settings = LoaderSettings { timeout: Some(Duration::from_millis(20)), ..LoaderSettings::default() };
+    // One epoch: in the next one, nobody would let the sample go, and the loader waits for it at its end.
+    let settings =
+        LoaderSettings { timeout: Some(Duration::from_millis(20)), num_epochs: Some(1), ..LoaderSettings::default() };
     let builder = TchLoaderBuilder::new(dataset, plan).with_settings(settings);
     let mut loader = builder.build(StackCollate::<f32>::new([5])).unwrap();
     let (mut seen, mut timeouts) = (Vec::new(), 0);
