@@ -6,9 +6,11 @@
 //! - `burn_image`: burn's `DataLoaderBuilder` over its `ImageFolderDataset`, with a batcher that resizes by the image
 //!   crate, bilinear;
 //! - `burn_fast`: the same, with a batcher that resizes by fast_image_resize;
-//! - `planfetch`: `PlanDataLoader` over the same files through a cache, which holds them from the round before.
+//! - `planfetch`: `PlanDataLoader` over the same files through a cache, which holds them from the round before;
+//! - `ceiling`: what planfetch does to a file, reading, decoding, resizing and collating, by as many threads and nothing
+//!   beside it: no order, no loader, no tensor.
 //!
-//! Each round measures four epochs of all three, one after the other; the medians count.
+//! Each round measures four epochs of all four, one after the other; the medians count.
 //!
 //! ```text
 //! cd benches/side-by-side && cargo run --release [-- FOLDER]
@@ -18,6 +20,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use burn::data::dataloader::batcher::Batcher;
@@ -28,6 +31,7 @@ use fast_image_resize::images::Image;
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use image::RgbImage;
 use image::imageops;
+use planfetch::image::{ImageSample, decode, resize};
 use planfetch::index::{FolderSettings, load_index_folder};
 use planfetch::prelude::*;
 use planfetch_burn::PlanDataLoaderBuilder;
@@ -115,6 +119,34 @@ fn make_photographs(folder: &Path) -> std::io::Result<PathBuf> {
     Ok(folder.to_path_buf())
 }
 
+/// Does to each file what planfetch does, without a loader, and returns the samples per second.
+fn bare(index: &SampleIndex, settings: &ImageSettings) -> Result<f64, BoxError> {
+    let (started, next) = (Instant::now(), AtomicUsize::new(0));
+    let (files, samples) = (index.labels().len(), EPOCHS * index.labels().len());
+    std::thread::scope(|scope| {
+        let work = || -> Result<(), BoxError> {
+            let collate = ImageCollate::new(settings)?;
+            let mut buffer = collate.buffer();
+            loop {
+                let first = next.fetch_add(BATCH_SIZE, Ordering::Relaxed);
+                if samples <= first {
+                    return Ok(());
+                }
+                let rows = first..samples.min(first + BATCH_SIZE);
+                for (slot, row) in collate.slots(&mut buffer, rows.len()).into_iter().zip(rows) {
+                    let uri = index.uri(row % files).ok_or("the index has as many rows")?;
+                    let file = std::fs::read(uri.strip_prefix("file://").unwrap_or(&uri))?;
+                    let image = resize(decode(&file, &settings.decode)?, settings.height, settings.width)?;
+                    collate.put(ImageSample::new(image, 0), slot)?;
+                }
+            }
+        };
+        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("it does not panic"))
+    })?;
+    Ok(samples as f64 / started.elapsed().as_secs_f64())
+}
+
 fn median(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
     rates[rates.len() / 2]
@@ -149,16 +181,18 @@ fn main() -> Result<(), BoxError> {
     let (with_image, with_fast) = (|| theirs(false), || theirs(true));
     let loaders: [&dyn Fn() -> Result<Arc<dyn DataLoader<Tensors>>, BoxError>; 3] = [&with_image, &with_fast, &ours];
 
-    let mut rates = [const { Vec::new() }; 3];
+    let mut rates = [const { Vec::new() }; 4];
     for round in 0..=ROUNDS {
-        for (loader, rates) in loaders.iter().zip(&mut rates) {
-            let rate = epochs(*loader, files)?;
-            if 0 < round {
-                rates.push(rate);
-            }
+        let mut round_rates = Vec::new();
+        for loader in loaders {
+            round_rates.push(epochs(loader, files)?);
+        }
+        round_rates.push(bare(&index, &images)?);
+        if 0 < round {
+            rates.iter_mut().zip(round_rates).for_each(|(rates, rate)| rates.push(rate));
         }
     }
-    let [with_image, with_fast, ours] = rates.map(median);
+    let [with_image, with_fast, ours, ceiling] = rates.map(median);
     let ratio = |other: f64| (1_000.0 * ours / other).round() / 1_000.0;
     let result = json!({
         "benchmark": "side-by-side",
@@ -168,8 +202,10 @@ fn main() -> Result<(), BoxError> {
         "burn_image_per_s": with_image.round(),
         "burn_fast_per_s": with_fast.round(),
         "planfetch_per_s": ours.round(),
+        "ceiling_per_s": ceiling.round(),
         "over_burn_image": ratio(with_image),
         "over_burn_fast": ratio(with_fast),
+        "over_ceiling": ratio(ceiling),
     });
     println!("{result:#}");
     Ok(())

@@ -16,7 +16,7 @@ use crate::to_tensors::ToTensors;
 ///
 /// # Example
 ///
-/// Images, collated by the workers and uploaded with one copy for each tensor:
+/// Images, collated by the workers and uploaded from where they lie:
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -122,7 +122,7 @@ impl<D: Dataset> PlanDataLoaderBuilder<D> {
         self
     }
 
-    /// Builds a loader of batches that `collate` makes and [`ToTensors`] uploads. Downloads begin at once.
+    /// Builds a loader of batches that `collate` makes and [`ToTensors::into_tensors`] uploads. Downloads begin at once.
     ///
     /// # Errors
     ///
@@ -135,8 +135,7 @@ impl<D: Dataset> PlanDataLoaderBuilder<D> {
     {
         let staging = self.staging;
         self.build_with(collate, move |batch: Batch<C::Batch>, device: &Device| {
-            let tensors = if staging { batch.to_tensors_staged(device) } else { batch.to_tensors(device) };
-            Ok(tensors?)
+            Ok(ToTensors::into_tensors(batch, device, staging)?)
         })
     }
 

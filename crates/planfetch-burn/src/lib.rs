@@ -55,7 +55,12 @@
 //! loader that made them on its workers would hold device memory for each.
 //!
 //! A training loop of one's own may as well iterate over a
-//! [`PrefetchingLoader`](planfetch::loader::PrefetchingLoader) and call [`ToTensors::to_tensors`].
+//! [`PrefetchingLoader`](planfetch::loader::PrefetchingLoader) and call [`ToTensors::to_tensors`], which copies, or
+//! [`ToTensors::into_tensors`].
+//!
+//! Images aren't copied on their way to burn: the data of the tensor is the batch itself, which the loader fills again
+//! when burn has let go of it. A backend that computes on the CPU computes on that memory, and one with a device
+//! uploads from it.
 //!
 //! # What it does not do
 //!

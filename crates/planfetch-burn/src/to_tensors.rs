@@ -1,8 +1,10 @@
 //! From a batch on the host to tensors.
 
-use burn::tensor::{DType, Device, Element as BurnElement, Int, Tensor, TensorCreationOptions, TensorData};
+use burn::tensor::{
+    AllocationProperty, Bytes, DType, Device, Element as BurnElement, Int, Tensor, TensorCreationOptions, TensorData,
+};
 use planfetch::image::{Element, ImageBatch};
-use planfetch::prelude::BoxError;
+use planfetch::prelude::*;
 
 /// Turns a batch on the host into tensors on a device.
 ///
@@ -27,8 +29,7 @@ pub trait ToTensors {
     /// What a training step takes.
     type Tensors;
 
-    /// Makes the tensors, on the calling thread. The batch is copied and stays as it is, so that its memory can be used
-    /// again for another batch.
+    /// Makes the tensors, on the calling thread. The batch is copied and stays as it is.
     ///
     /// # Errors
     ///
@@ -36,14 +37,22 @@ pub trait ToTensors {
     /// is trained on are its soft labels, which [`SoftLabels`] makes a tensor of.
     fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError>;
 
-    /// As [`to_tensors`](Self::to_tensors), by way of memory from which the device copies faster, where the backend has
-    /// such memory ([`Device::staging`]). Without an implementation of its own it is `to_tensors`.
+    /// Makes the tensors of a batch that is given away, as [`PlanDataLoader`](crate::PlanDataLoader) does for each of
+    /// its batches. Tensors may share the batch's memory and keep it: the loader fills it again when the last of them is
+    /// gone. By default it is [`to_tensors`](Self::to_tensors), which copies; a batch of images is shared.
+    ///
+    /// With `staging`, the data goes by way of memory from which the device copies faster, where the backend has such
+    /// memory ([`Device::staging`]).
     ///
     /// # Errors
     ///
     /// As for [`to_tensors`](Self::to_tensors).
-    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError> {
-        self.to_tensors(device)
+    fn into_tensors(batch: Batch<Self>, device: &Device, staging: bool) -> Result<Self::Tensors, ToTensorsError>
+    where
+        Self: Sized,
+    {
+        let _ = staging;
+        batch.to_tensors(device)
     }
 }
 
@@ -67,11 +76,13 @@ impl<T: Pixel> ToTensors for ImageBatch<T> {
     type Tensors = (Tensor<4>, Tensor<1, Int>);
 
     fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError> {
-        tensors(self, device, false)
+        Ok((T::upload(copied(self), device), Tensor::from_data(labels(self)?, device)))
     }
 
-    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError> {
-        tensors(self, device, true)
+    fn into_tensors(batch: Batch<Self>, device: &Device, staging: bool) -> Result<Self::Tensors, ToTensorsError> {
+        let labels = labels(&batch)?;
+        let [images, labels] = staged([shared(batch, |batch| batch), labels], device, staging);
+        Ok((T::upload(images, device), Tensor::from_data(labels, device)))
     }
 }
 
@@ -85,16 +96,18 @@ impl<T: Pixel> ToTensors for SoftLabels<ImageBatch<T>> {
     type Tensors = (Tensor<4>, Tensor<2>);
 
     fn to_tensors(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError> {
-        soft_tensors(&self.0, device, false)
+        Ok((T::upload(copied(&self.0), device), Tensor::from_data(shares(&self.0)?, device)))
     }
 
-    fn to_tensors_staged(&self, device: &Device) -> Result<Self::Tensors, ToTensorsError> {
-        soft_tensors(&self.0, device, true)
+    fn into_tensors(batch: Batch<Self>, device: &Device, staging: bool) -> Result<Self::Tensors, ToTensorsError> {
+        let shares = shares(&batch.0)?;
+        let [images, shares] = staged([shared(batch, |batch| &batch.0), shares], device, staging);
+        Ok((T::upload(images, device), Tensor::from_data(shares, device)))
     }
 }
 
 /// What the pixels of a batch are: `f32` or `u8`.
-pub trait Pixel: Element + BurnElement + sealed::Sealed {
+pub trait Pixel: Element + BurnElement + bytemuck::Pod + sealed::Sealed {
     #[doc(hidden)]
     fn upload(data: TensorData, device: &Device) -> Tensor<4>;
 }
@@ -120,41 +133,56 @@ impl Pixel for u8 {
     }
 }
 
-fn tensors<T: Pixel>(
-    batch: &ImageBatch<T>,
-    device: &Device,
-    staging: bool,
-) -> Result<(Tensor<4>, Tensor<1, Int>), ToTensorsError> {
+fn labels<T>(batch: &ImageBatch<T>) -> Result<TensorData, ToTensorsError> {
     if batch.soft_labels.is_some() {
         let problem = "the images are mixed, so their labels are shares of classes: collate them by SoftLabelCollate";
         return Err(ToTensorsError::new(problem));
     }
-    let labels = TensorData::new(batch.labels.to_vec(), [batch.len()]);
-    let [images, labels] = staged([pixels(batch), labels], device, staging);
-    Ok((T::upload(images, device), Tensor::from_data(labels, device)))
+    Ok(TensorData::new(batch.labels.to_vec(), [batch.labels.len()]))
 }
 
-fn soft_tensors<T: Pixel>(
-    batch: &ImageBatch<T>,
-    device: &Device,
-    staging: bool,
-) -> Result<(Tensor<4>, Tensor<2>), ToTensorsError> {
+fn shares<T>(batch: &ImageBatch<T>) -> Result<TensorData, ToTensorsError> {
     let soft = batch.soft_labels.as_ref();
     let problem = "the batch has no soft labels: ImageSettings::batch_transforms names no MixUp or CutMix";
     let soft = soft.ok_or_else(|| ToTensorsError::new(problem))?;
-    let shares = TensorData::new(soft.iter().copied().collect(), [soft.nrows(), soft.ncols()]);
-    let [images, shares] = staged([pixels(batch), shares], device, staging);
-    Ok((T::upload(images, device), Tensor::from_data(shares, device)))
+    Ok(TensorData::new(soft.iter().copied().collect(), [soft.nrows(), soft.ncols()]))
 }
 
 /// Copies the images, once, into fresh memory that the tensor then owns.
-fn pixels<T: Pixel>(batch: &ImageBatch<T>) -> TensorData {
+fn copied<T: Pixel>(batch: &ImageBatch<T>) -> TensorData {
     let values = match batch.images.as_slice() {
         Some(values) => values.to_vec(),
         None => batch.images.iter().copied().collect(),
     };
+    TensorData::new(values, shape(batch))
+}
+
+/// Lends the images of a batch, without a copy. A tensor over them that is written to makes a copy of its own first.
+fn shared<B: Send + 'static, T: Pixel>(batch: Batch<B>, images: fn(&B) -> &ImageBatch<T>) -> TensorData {
+    if !images(&batch).images.is_standard_layout() {
+        return copied(images(&batch));
+    }
+    let shape = shape(images(&batch));
+    let bytes = bytes::Bytes::from_owner(Lent { batch, images });
+    TensorData::from_bytes(Bytes::from_shared(bytes, AllocationProperty::Native), shape, T::dtype())
+}
+
+/// The pixels of a batch, which goes back to the loader when nobody reads them any more.
+struct Lent<B: Send + 'static, T: 'static> {
+    batch: Batch<B>,
+    images: fn(&B) -> &ImageBatch<T>,
+}
+
+impl<B: Send, T: Pixel> AsRef<[u8]> for Lent<B, T> {
+    fn as_ref(&self) -> &[u8] {
+        let values = (self.images)(&self.batch).images.as_slice();
+        bytemuck::cast_slice(values.expect("the layout was seen before the batch was lent"))
+    }
+}
+
+fn shape<T>(batch: &ImageBatch<T>) -> [usize; 4] {
     let (len, a, b, c) = batch.images.dim();
-    TensorData::new(values, [len, a, b, c])
+    [len, a, b, c]
 }
 
 /// Moves data to memory from which the device copies faster, where it is asked for and there is such memory.
@@ -197,7 +225,6 @@ mod tests {
             ImageSettings { height: 5, width: 7, mean: IMAGENET_MEAN, std: IMAGENET_STD, ..Default::default() };
         let batch = batch::<f32>(&settings);
         check(batch.to_tensors(&Device::flex()), batch.images.as_slice().unwrap());
-        check(batch.to_tensors_staged(&Device::flex()), batch.images.as_slice().unwrap());
     }
 
     #[test]
@@ -205,14 +232,13 @@ mod tests {
         let settings = ImageSettings { height: 5, width: 7, ..Default::default() };
         let (bytes, floats) = (batch::<u8>(&settings), batch::<f32>(&settings));
         check(bytes.to_tensors(&Device::flex()), floats.images.as_slice().unwrap());
-        check(bytes.to_tensors_staged(&Device::flex()), floats.images.as_slice().unwrap());
     }
 
     #[test]
     fn bytes_reach_the_device_as_bytes() {
         let device = Device::flex();
         assert!(device.supports_dtype(DType::U8));
-        let data = pixels(&batch::<u8>(&ImageSettings { height: 5, width: 7, ..Default::default() }));
+        let data = copied(&batch::<u8>(&ImageSettings { height: 5, width: 7, ..Default::default() }));
         assert_eq!(data.dtype(), DType::U8);
         let uploaded = Tensor::<4, Int>::from_data(data, (&device, DType::U8));
         assert_eq!(uploaded.dtype(), DType::U8);
@@ -225,7 +251,6 @@ mod tests {
         let mixed = batch::<f32>(&settings);
         let error = mixed.to_tensors(&Device::flex()).unwrap_err().to_string();
         assert!(error.contains("SoftLabelCollate"), "{error}");
-        assert!(mixed.to_tensors_staged(&Device::flex()).is_err());
 
         let expected: Vec<f32> = mixed.soft_labels.as_ref().unwrap().iter().copied().collect();
         let (images, shares) = SoftLabels(mixed.clone()).to_tensors(&Device::flex()).unwrap();
