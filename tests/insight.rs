@@ -96,6 +96,13 @@ fn one_late_object_holds_the_line_and_is_named_by_its_uri() {
 
 #[test]
 fn slow_decoding_is_named_with_the_workers_that_would_do() {
+    // Without workers, the thread that takes the batches decodes them.
+    for num_workers in [2, 0] {
+        slow_decoding_is_named(num_workers);
+    }
+}
+
+fn slow_decoding_is_named(num_workers: usize) {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     let index = put_objects(&server, 80);
     let provider = SequentialPlanProvider::new(index.len(), 8).unwrap();
@@ -105,13 +112,34 @@ fn slow_decoding_is_named_with_the_workers_that_would_do() {
         pause(Duration::from_millis(40));
         Ok(file.len())
     });
-    let settings = LoaderSettings { num_workers: 2, num_epochs: Some(1), ..LoaderSettings::default() };
+    let settings = LoaderSettings { num_workers, num_epochs: Some(1), ..LoaderSettings::default() };
     let (mut loader, _) = build_prefetching_loader(dataset, VecCollate, provider, cache, settings).unwrap();
     let report = run(&mut loader, Duration::from_millis(20));
     assert_eq!(report.verdict.bound_by, BoundBy::Decode, "{report}");
     // 8 samples of 40 ms for each 20 ms: 16 workers, or some more or less, since a pause is never shorter.
     let needed: usize = report.verdict.advice.rsplit(' ').next().unwrap().parse().unwrap();
     assert!((8..=24).contains(&needed), "{report}");
+}
+
+#[test]
+fn a_store_that_answers_with_errors_until_nobody_asks_any_more_is_what_was_waited_for() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let index = put_objects(&server, 8);
+    server.inject(FaultRule::always(Fault::Reset));
+    let settings =
+        CacheSettings { initial_backoff: Duration::from_millis(100), max_attempts: 4, ..CacheSettings::default() };
+    let cache = DiskCache::builder(dir.path().join("cache"))
+        .with_settings(settings)
+        .with_store_settings(store_settings(&server))
+        .build()
+        .unwrap();
+    let provider = SequentialPlanProvider::new(index.len(), 8).unwrap();
+    let (mut loader, _) =
+        build_prefetching_loader(Sums(index), VecCollate, provider, cache, LoaderSettings::default()).unwrap();
+    loader.next().unwrap().unwrap_err();
+    let report = loader.report();
+    let store: Duration = [Cause::Request, Cause::Backoff].map(|cause| report.waited_for(cause)).iter().sum();
+    assert!(Duration::from_millis(50) < store && report.waited / 2 < store, "{report}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod api;
 mod book;
 mod libtorch;
+mod minimal;
 
 use std::env;
 use std::path::PathBuf;
@@ -19,6 +20,8 @@ usage: cargo xtask <command>
   lint     format and lints alone
   api      the public API against the lists of it in api/; with --update, the lists are written
   book     the book, by mdBook
+  features every pair of features of each crate that is published, by cargo-hack
+  minimal  what is committed, with the lowest version of each dependency that the manifests allow
   package  the packages of all crates that are published, each built from its package
   libtorch the library that planfetch-tch links; the commands above begin with it
   bench    the end-to-end measurements, in release
@@ -68,6 +71,8 @@ fn main() -> ExitCode {
         Some("libtorch") => libtorch(),
         Some("api") => libtorch() && api::check(env::args().any(|argument| argument == "--update")),
         Some("book") => book::build(),
+        Some("features") => libtorch() && features(),
+        Some("minimal") => libtorch() && minimal::check(),
         Some("package") => libtorch() && package(),
         Some("bench") => bench(),
         None | Some("help" | "--help" | "-h") => {
@@ -142,8 +147,21 @@ const PUBLISHED: &[&str] = &[
     "planfetch-cli",
 ];
 
+fn published() -> Vec<&'static str> {
+    PUBLISHED.iter().flat_map(|name| ["--package", name]).collect()
+}
+
+/// The set of all subsets of the facade's features has thousands; what goes wrong goes wrong with one or two.
+fn features() -> bool {
+    let hack = ["hack", "clippy", "--feature-powerset", "--depth", "2", "--group-features", "gcp,azure,http"];
+    // It builds C, for which not every machine has the tools.
+    let without = ["--exclude-features", "turbojpeg", "--ignore-unknown-features", "--lib", "--bins", "--locked"];
+    let deny = ["--", "-D", "warnings"];
+    run("features", "cargo", &[&hack[..], &without, &published(), &deny].concat(), &[])
+}
+
 fn package() -> bool {
-    let packages: Vec<&str> = PUBLISHED.iter().flat_map(|name| ["--package", name]).collect();
+    let packages = published();
     run("packages", "cargo", &[&["package", "--locked"][..], &packages].concat(), &[])
 }
 

@@ -116,7 +116,8 @@ impl<D: Dataset> PlanDataLoaderBuilder<D> {
 
     /// Sets whether batches go to the device by [`Device::staging`]: pinned memory, on backends that have it.
     /// Default: false, since some of them stop computing while memory is pinned; measure it. It has no effect on a
-    /// batcher, which makes its tensors itself.
+    /// batcher, which makes its tensors itself, nor on a [`ToTensors`] without an
+    /// [`into_tensors`](ToTensors::into_tensors) of its own.
     pub fn with_staging(mut self, staging: bool) -> Self {
         self.staging = staging;
         self

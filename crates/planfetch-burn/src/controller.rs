@@ -42,6 +42,14 @@ struct Start {
     version: u64,
     epoch: u64,
     state: Option<LoaderState>,
+    /// Whether an iterator has begun there.
+    is_begun: bool,
+}
+
+impl Start {
+    fn new(version: u64, epoch: u64, state: Option<LoaderState>) -> Self {
+        Self { version, epoch, state, is_begun: false }
+    }
 }
 
 /// Counts the epochs of one loader.
@@ -56,25 +64,30 @@ impl PlanController {
     /// Makes a controller for loaders that begin with `epoch`, or with `state`.
     pub(crate) fn new(provider: Arc<dyn PlanProvider>, epoch: u64, state: Option<LoaderState>) -> Self {
         let epoch = state.as_ref().map_or(epoch, LoaderState::epoch);
-        let start = Mutex::new(Start { version: 1, epoch, state });
+        let start = Mutex::new(Start::new(1, epoch, state));
         Self { shared: Arc::new(Shared { provider, start, loaders: Mutex::default() }) }
     }
 
     /// Has the next call of `iter` begin `epoch`, counted from 0. Those after it go on from there.
+    ///
+    /// Nothing changes where a state that was restored, or was given to the builder, leads into this epoch and no iterator
+    /// has begun there: a loop that names each of its epochs goes on in the middle of the first.
     pub fn set_epoch(&self, epoch: u64) {
         let mut start = lock(&self.shared.start);
-        *start = Start { version: start.version + 1, epoch, state: None };
+        if start.is_begun || start.state.is_none() || start.epoch != epoch {
+            *start = Start::new(start.version + 1, epoch, None);
+        }
     }
 
     /// Has the next call of `iter` go on from a state: it delivers what is left of that epoch.
     ///
     /// # Errors
     ///
-    /// [`LoaderError::Restore`] when the state belongs to another order, and says what differs.
+    /// As for [`LoaderState::check`].
     pub fn restore(&self, state: &LoaderState) -> Result<(), LoaderError> {
-        state.cursor().check(&*self.shared.provider)?;
+        state.check(&*self.shared.provider)?;
         let mut start = lock(&self.shared.start);
-        *start = Start { version: start.version + 1, epoch: state.epoch(), state: Some(state.clone()) };
+        *start = Start::new(start.version + 1, state.epoch(), Some(state.clone()));
         Ok(())
     }
 
@@ -137,11 +150,18 @@ impl PlanController {
         if start.version == count.version { count.next } else { start.epoch }
     }
 
+    /// Returns where to begin, without taking it.
+    pub(crate) fn start(&self) -> (u64, Option<LoaderState>) {
+        let start = lock(&self.shared.start);
+        (start.epoch, start.state.clone())
+    }
+
     /// Takes the next epoch, and the state to restore where it is to go on from one.
     pub(crate) fn claim(&self, count: &mut Count) -> (u64, Option<LoaderState>) {
-        let start = lock(&self.shared.start).clone();
+        let mut start = lock(&self.shared.start);
+        start.is_begun = true;
         let (epoch, state) =
-            if start.version == count.version { (count.next, None) } else { (start.epoch, start.state) };
+            if start.version == count.version { (count.next, None) } else { (start.epoch, start.state.clone()) };
         *count = Count { version: start.version, next: epoch.saturating_add(1) };
         (epoch, state)
     }

@@ -63,6 +63,18 @@ impl<D: Dataset> BurnDataset<D> {
         self
     }
 
+    /// Begins to download the object of a sample, if it has one and there is a cache.
+    fn prefetch(&self, id: SampleId) -> Option<planfetch::cache::PrefetchGuard> {
+        let (cache, mut uri) = (self.cache.as_ref()?, String::new());
+        if !self.dataset.write_uri(id, &mut uri) {
+            return None;
+        }
+        match self.dataset.object_range(id) {
+            Some(range) => cache.prefetch_range(&uri, range).ok(),
+            None => cache.prefetch(&uri).ok(),
+        }
+    }
+
     fn sample(&self, id: SampleId) -> Result<D::Sample, BoxError> {
         let mut uri = String::new();
         let file = match &self.cache {
@@ -90,21 +102,12 @@ impl<D: Dataset> BurnsDataset<D::Sample> for BurnDataset<D> {
     }
 
     fn get_many(&self, indexes: Vec<usize>) -> Result<Vec<D::Sample>, DatasetError> {
-        let mut uri = String::new();
-        // Guards of downloads that begin now; an error shows when its sample is asked for.
-        let mut under_way = Vec::new();
-        if let Some(cache) = &self.cache {
-            for &index in indexes.iter().filter(|&&index| index < BurnsDataset::len(self)) {
-                let id = SampleId(index as u64);
-                if self.dataset.write_uri(id, &mut uri) {
-                    let begun = match self.dataset.object_range(id) {
-                        Some(range) => cache.prefetch_range(&uri, range),
-                        None => cache.prefetch(&uri),
-                    };
-                    under_way.extend(begun.ok());
-                }
-            }
-        }
+        // An error, or a panic of user code, shows when its sample is asked for.
+        let _under_way: Vec<_> = indexes
+            .iter()
+            .filter(|&&index| index < BurnsDataset::len(self))
+            .filter_map(|&index| catch_unwind(AssertUnwindSafe(|| self.prefetch(SampleId(index as u64)))).ok()?)
+            .collect();
         indexes.into_iter().map(|index| self.get(index)).collect()
     }
 

@@ -59,8 +59,8 @@
 //! [`ToTensors::into_tensors`].
 //!
 //! Images aren't copied on their way to burn: the data of the tensor is the batch itself, which the loader fills again
-//! when burn has let go of it. A backend that computes on the CPU computes on that memory, and one with a device
-//! uploads from it.
+//! when burn has let go of it. `Flex` computes on that memory, backends with a device upload from it, and the other
+//! backends on the CPU copy it into theirs.
 //!
 //! # What it does not do
 //!

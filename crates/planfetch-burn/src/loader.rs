@@ -36,7 +36,9 @@ use crate::slices::{Shape, part, part_of};
 /// It counts the items of the plan, in this loader's columns. The total is what the epoch delivers, so the last batch
 /// completes it, and gradients that burn accumulates are applied. Under [`OnError::Skip`] the samples that were left out
 /// count as processed with their batch. A batch of which every sample was skipped is passed over; on one of several
-/// devices it is an error, since the others would wait for its gradients.
+/// devices it is an error, since the others would wait for its gradients. That the last batch is one of these shows only
+/// when it is asked for: the progress is complete then, and not with the batch before, so whoever accumulates gradients
+/// takes [`OnError::Substitute`].
 ///
 /// # Several devices
 ///
@@ -81,9 +83,8 @@ impl<O: 'static> PlanDataLoader<O> {
         controller: PlanController,
     ) -> Result<Self, LoaderError> {
         let batches = parts.open(world)?;
-        let mut count = controller.count();
         // Said here, and not in the middle of the training.
-        match controller.claim(&mut count) {
+        match controller.start() {
             (_, Some(state)) => batches.steer().restore(&state)?,
             (epoch, None) => batches.steer().set_epoch(epoch)?,
         }
@@ -115,15 +116,32 @@ impl<O: 'static> PlanDataLoader<O> {
         Shape::new(&**self.parts.provider(), epoch, world, self.parts.policy())
     }
 
-    /// Begins the next epoch.
+    /// Begins the next epoch. One that can't begin is not used up.
     fn begin(&self) -> Result<PlanEpoch<'_, O>, LoaderError> {
+        let before = *lock(&self.count);
+        let begun = self.try_begin();
+        if begun.is_err() {
+            *lock(&self.count) = before;
+        }
+        begun
+    }
+
+    fn try_begin(&self) -> Result<PlanEpoch<'_, O>, LoaderError> {
         let (epoch, state) = self.controller.claim(&mut lock(&self.count));
         let world = self.world.clone().map_err(|problem| LoaderError::Mismatch { problem })?;
         let ahead = std::mem::replace(&mut *lock(&self.ahead), Ahead::Taken);
         let works_ahead = !matches!(ahead, Ahead::Taken);
         let batches = match ahead {
             Ahead::Idle(batches) => batches,
-            Ahead::None | Ahead::Taken => self.parts.open(world)?,
+            Ahead::None | Ahead::Taken => match self.parts.open(world) {
+                Ok(batches) => batches,
+                Err(error) => {
+                    if works_ahead {
+                        *lock(&self.ahead) = Ahead::None;
+                    }
+                    return Err(error);
+                }
+            },
         };
         let steer = batches.steer();
         let begun = match &state {

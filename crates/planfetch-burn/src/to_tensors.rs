@@ -107,13 +107,13 @@ impl<T: Pixel> ToTensors for SoftLabels<ImageBatch<T>> {
 }
 
 /// What the pixels of a batch are: `f32` or `u8`.
-pub trait Pixel: Element + BurnElement + bytemuck::Pod + sealed::Sealed {
+pub trait Pixel: Element + BurnElement + sealed::Sealed {
     #[doc(hidden)]
     fn upload(data: TensorData, device: &Device) -> Tensor<4>;
 }
 
 mod sealed {
-    pub trait Sealed {}
+    pub trait Sealed: bytemuck::Pod {}
     impl Sealed for f32 {}
     impl Sealed for u8 {}
 }
@@ -126,11 +126,15 @@ impl Pixel for f32 {
 
 impl Pixel for u8 {
     fn upload(data: TensorData, device: &Device) -> Tensor<4> {
-        // Without a type of its own, burn makes the device's integers of them on the host first.
-        let has_bytes = device.supports_dtype(DType::U8);
-        let options: TensorCreationOptions = if has_bytes { (device, DType::U8).into() } else { device.into() };
-        Tensor::<4, Int>::from_data(data, options).float() / 255.0
+        upload_bytes(data, device).float() / 255.0
     }
+}
+
+fn upload_bytes(data: TensorData, device: &Device) -> Tensor<4, Int> {
+    // Without a type of its own, burn makes the device's integers of them on the host first.
+    let has_bytes = device.supports_dtype(DType::U8);
+    let options: TensorCreationOptions = if has_bytes { (device, DType::U8).into() } else { device.into() };
+    Tensor::from_data(data, options)
 }
 
 fn labels<T>(batch: &ImageBatch<T>) -> Result<TensorData, ToTensorsError> {
@@ -157,7 +161,8 @@ fn copied<T: Pixel>(batch: &ImageBatch<T>) -> TensorData {
     TensorData::new(values, shape(batch))
 }
 
-/// Lends the images of a batch, without a copy. A tensor over them that is written to makes a copy of its own first.
+/// Lends the images of a batch, without a copy. A tensor over them that is written to makes a copy of its own first, and
+/// keeps both until it is gone.
 fn shared<B: Send + 'static, T: Pixel>(batch: Batch<B>, images: fn(&B) -> &ImageBatch<T>) -> TensorData {
     if !images(&batch).images.is_standard_layout() {
         return copied(images(&batch));
@@ -240,8 +245,7 @@ mod tests {
         assert!(device.supports_dtype(DType::U8));
         let data = copied(&batch::<u8>(&ImageSettings { height: 5, width: 7, ..Default::default() }));
         assert_eq!(data.dtype(), DType::U8);
-        let uploaded = Tensor::<4, Int>::from_data(data, (&device, DType::U8));
-        assert_eq!(uploaded.dtype(), DType::U8);
+        assert_eq!(upload_bytes(data, &device).dtype(), DType::U8);
     }
 
     #[test]

@@ -299,6 +299,62 @@ fn a_state_goes_on_with_the_next_batch_with_progress_that_completes() {
 }
 
 #[test]
+fn an_epoch_that_is_named_is_the_rest_of_the_one_that_a_state_leads_into_for_a_whole_loader_and_for_slices() {
+    let loader = numbers(48, 8);
+    loader.iter().take(3).for_each(drop);
+    let state = loader.controller().state();
+    let dataset = Numbers { len: 48, ..Numbers::default() };
+    let expected = planned(48, 8, 0);
+    for devices in [1, 2] {
+        for by_builder in [true, false] {
+            let resumed = if by_builder {
+                builder(dataset, 8).with_state(&state).build_with_batcher(Whole).unwrap()
+            } else {
+                let resumed = numbers(48, 8);
+                resumed.controller().restore(&state).unwrap();
+                resumed
+            };
+            let controller = resumed.controller();
+            controller.set_epoch(0);
+            let slices = split_dataloader(Arc::new(resumed), &vec![Device::flex(); devices]);
+            let parts: Vec<_> = slices.iter().map(|slice| epoch(&**slice)).collect();
+            let together: Vec<Vec<u64>> =
+                (0..parts[0].len()).map(|step| parts.iter().flat_map(|part| part[step].clone()).collect()).collect();
+            let sorted = |mut rows: Vec<Vec<u64>>| {
+                rows.iter_mut().for_each(|row| row.sort_unstable());
+                rows
+            };
+            assert_eq!(sorted(together), sorted(expected[3..].to_vec()), "{devices} devices");
+            // Once it has begun, its name is that of the whole.
+            controller.set_epoch(0);
+            assert_eq!(epoch(&*slices[0]).len(), 6);
+        }
+    }
+}
+
+#[test]
+fn an_epoch_that_cannot_begin_is_not_used_up() {
+    let loader = numbers(50, 8);
+    let state = serde_json::to_value(loader.controller().state()).unwrap();
+    let changed = |key: &str, value: serde_json::Value| -> LoaderState {
+        let mut state = state.clone();
+        state[key] = value;
+        serde_json::from_value(state).unwrap()
+    };
+    let error = loader.controller().restore(&changed("version", 99.into())).unwrap_err().to_string();
+    assert!(error.contains("version 99"), "{error}");
+    // What only the loader itself finds out.
+    let ahead = serde_json::json!({"steps": [3], "batch_size": 9, "world": {"rank": 0, "world_size": 1}});
+    loader.controller().restore(&changed("taken_ahead", ahead)).unwrap();
+    for _ in 0..2 {
+        let results: Vec<_> = loader.iter().collect();
+        assert_eq!((results.len(), results[0].is_err()), (1, true));
+    }
+    loader.controller().set_epoch(0);
+    assert_eq!(epoch(&loader).len(), 7, "after another start");
+}
+
+#[test]
 fn a_state_that_is_asked_for_when_the_loader_is_gone_is_where_the_loop_was() {
     let loader = numbers(50, 8);
     let controller = loader.controller();

@@ -73,6 +73,49 @@ fn a_panic_and_a_missing_object_are_errors_that_name_the_sample() {
     assert!(error.contains("sample 13") && error.contains("a decoder's panic"), "{error}");
 }
 
+/// A data set that can't say what its samples are made of.
+struct Nameless;
+
+impl ObjectUris for Nameless {
+    fn write_uri(&self, id: SampleId, _uri: &mut String) -> bool {
+        assert_ne!(id.0, 3, "no name");
+        false
+    }
+}
+
+impl Dataset for Nameless {
+    type Sample = u64;
+
+    fn len(&self) -> u64 {
+        10
+    }
+
+    fn get(&self, ctx: &mut SampleContext<'_>) -> Result<u64, BoxError> {
+        Ok(ctx.id().0)
+    }
+}
+
+struct Plain;
+
+impl Batcher<u64, Vec<u64>> for Plain {
+    fn batch(&self, items: Vec<u64>, _device: &Device) -> Vec<u64> {
+        items
+    }
+}
+
+#[test]
+fn a_panic_of_a_data_set_that_is_asked_for_uris_is_an_error_by_every_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_server, _, cache) = numbers(0, dir.path());
+    let dataset = BurnDataset::new(Nameless).with_cache(cache);
+    assert_eq!(dataset.get_many(vec![5, 4]).unwrap(), [5, 4]);
+    for error in [dataset.get(3).unwrap_err(), dataset.get_many(vec![5, 3]).unwrap_err()] {
+        assert!(error.to_string().contains("sample 3") && error.to_string().contains("no name"), "{error}");
+    }
+    let loader = DataLoaderBuilder::new(Plain).batch_size(2).num_workers(2).build(dataset);
+    assert_eq!(loader.iter().filter(|batch| batch.is_err()).count(), 1);
+}
+
 #[test]
 #[should_panic(expected = "sample 14 of 14")]
 fn an_index_out_of_range_panics_as_burn_wants_it() {

@@ -149,6 +149,17 @@ fn memory_comes_back_to_the_loader_with_the_last_tensor_and_not_before() {
 }
 
 #[test]
+fn mixed_images_without_soft_labels_are_an_error_that_says_what_to_do() {
+    let mix = BatchTransform::CutMix { num_classes: LEN as usize, alpha: 1.0 };
+    let images = ImageSettings { batch_transforms: vec![mix], ..images() };
+    let (loader, _) = loader(ImageCollate::new(&images).unwrap(), false);
+    let results: Vec<_> = loader.iter().map(|batch| batch.map_err(|error| error.to_string())).collect();
+    assert_eq!(results.len(), 1);
+    let error = results[0].as_ref().unwrap_err();
+    assert!(error.contains("SoftLabelCollate"), "{error}");
+}
+
+#[test]
 fn tensors_outlive_their_loader() {
     let (loader, _) = loader(ImageCollate::new(&images()).unwrap(), false);
     let kept: Vec<_> = loader.iter().take(3).map(Result::unwrap).collect();

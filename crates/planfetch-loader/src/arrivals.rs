@@ -8,6 +8,7 @@ use crate::assemble::Event;
 use crate::collate::Collate;
 use crate::dataset::Dataset;
 use crate::fill::{Attempt, Ready};
+use crate::insight::cause::Cause;
 use crate::insight::trace::SampleTrace;
 
 /// Slots that wait for the objects of their samples, and a chunk of samples that no longer do.
@@ -85,7 +86,8 @@ impl<S> Arrivals<S> {
                         attempt.finished(SampleTrace {
                             id,
                             asked,
-                            fetch: Vec::new(),
+                            // What did not come tells no timeline; it was the store that was waited for.
+                            fetch: vec![(Cause::Request, local)],
                             local,
                             started: local,
                             done: local,

@@ -80,9 +80,9 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
             Err(error) => Err(error),
         };
         let now = Instant::now();
-        let trace = Trace { begun, attempted: begun, last: self.last.take(), filled: now, finished: now };
+        let trace = self.trace(begun, begun, now, now);
         failed.sort_by_key(|sample| sample.slot);
-        Some(Made { batch, failed, trace: Some(trace), bytes: 0 })
+        Some(Made { batch, failed, trace: Some(trace), bytes: None })
     }
 
     /// Where it is an error, `failed` is left with the samples that have failed.
@@ -115,7 +115,8 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
                     if 0 < num_padding {
                         self.collate.set_padding(&mut inner, num_padding);
                     }
-                    let bytes = self.collate.num_bytes(&inner).unwrap_or(0);
+                    // A batch without a sample says nothing of others.
+                    let bytes = (!row.is_empty()).then(|| self.collate.num_bytes(&inner).unwrap_or(0));
                     let finished = Instant::now();
                     self.counters.add_collate(finished - filled);
                     failed.sort_by_key(|sample| sample.slot);
@@ -126,7 +127,7 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
                         failed: std::mem::take(failed),
                     };
                     let batch = Ok(Batch::new(inner, contents, self.recycled.0.clone()));
-                    let trace = Some(Trace { begun, attempted, last: self.last.take(), filled, finished });
+                    let trace = Some(self.trace(begun, attempted, filled, finished));
                     return Ok(Some(Made { batch, failed: Vec::new(), trace, bytes }));
                 }
                 Outcome::Cancelled => {
@@ -140,6 +141,10 @@ impl<D: Dataset, C: Collate<D::Sample>> Assembler<D, C> {
                 }
             }
         }
+    }
+
+    fn trace(&mut self, begun: Instant, attempted: Instant, filled: Instant, finished: Instant) -> Trace {
+        Trace { begun, attempted, inline: self.workers.is_none(), last: self.last.take(), filled, finished }
     }
 
     fn buffer(&mut self) -> C::Buffer {

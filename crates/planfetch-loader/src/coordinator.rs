@@ -217,7 +217,7 @@ impl PrefetchCoordinator {
     /// Moves the reader to a step of the plan that it is in.
     pub(crate) fn move_within(&mut self, step: usize) {
         if let Some(current) = self.plans.front() {
-            self.cursor = current.start + step as u64;
+            self.cursor = current.start.saturating_add(step as u64);
         }
     }
 

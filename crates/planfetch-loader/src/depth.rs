@@ -7,8 +7,8 @@ use std::time::Duration;
 /// What was measured when a batch was taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// What the training loop did with the batch before, without its waits.
-    pub(crate) step: Duration,
+    /// For how long the training loop was at the batch before, without its waits; `None` at the first batch.
+    pub(crate) step: Option<Duration>,
     /// How long the download took, from its request to its last byte on disk, of an object that was late.
     pub(crate) late: Option<Duration>,
 }
@@ -41,9 +41,11 @@ impl Depth {
 
     /// Takes note of a batch and returns how many batches ahead are to be kept local.
     pub(crate) fn on_batch(&mut self, pace: Pace) -> usize {
-        let step = pace.step.as_secs_f64();
-        let average = self.step.map_or(step, |average| average + (step - average) / 16.0);
-        self.step = Some(average);
+        if let Some(step) = pace.step.map(|step| step.as_secs_f64()) {
+            self.step = Some(self.step.map_or(step, |average| average + (step - average) / 16.0));
+        }
+        // How many batches a latency lasts for is not known before a step was seen.
+        let Some(average) = self.step else { return self.depth };
         self.settling = self.settling.saturating_sub(1);
         let before = self.depth;
         if let Some(late) = pace.late {
@@ -96,7 +98,8 @@ mod tests {
             let waited = (arrival - now).max(0.0);
             now += waited + step;
             let late = (0.0 < waited).then(|| Duration::from_secs_f64(took));
-            ahead = depth.on_batch(Pace { step: Duration::from_secs_f64(step), late });
+            let before = (0 < batch).then(|| Duration::from_secs_f64(step));
+            ahead = depth.on_batch(Pace { step: before, late });
             history.push((waited, ahead));
         }
         history
@@ -123,10 +126,18 @@ mod tests {
         ) {
             let mut depth = Depth::new();
             for (step, late) in paces {
-                let pace = Pace { step: Duration::from_micros(step), late: late.map(Duration::from_micros) };
+                let pace = Pace { step: Some(Duration::from_micros(step)), late: late.map(Duration::from_micros) };
                 prop_assert!((Depth::MIN..=Depth::MAX).contains(&depth.on_batch(pace)));
             }
         }
+    }
+
+    #[test]
+    fn the_first_batch_which_is_always_late_says_nothing() {
+        let mut depth = Depth::new();
+        let late = Some(Duration::from_millis(50));
+        assert_eq!(depth.on_batch(Pace { step: None, late }), Depth::MIN);
+        assert!(depth.on_batch(Pace { step: Some(Duration::from_millis(100)), late }) <= 2 * Depth::MIN);
     }
 
     #[test]

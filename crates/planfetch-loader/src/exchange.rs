@@ -11,7 +11,7 @@ use crate::error::{FailedSample, LoaderError};
 use crate::insight::trace::Trace;
 use crate::on_error::{OnError, Tolerance};
 use crate::plans::Plans;
-use crate::schedule::{Job, Next, Place, Rules, Schedule, Taken};
+use crate::schedule::{Job, Lent, Next, Place, Rules, Schedule, Taken};
 
 /// A batch on its way to the reader.
 pub(crate) struct Made<B> {
@@ -20,8 +20,8 @@ pub(crate) struct Made<B> {
     pub(crate) failed: Vec<FailedSample>,
     /// `None` where no batch was begun.
     pub(crate) trace: Option<Trace>,
-    /// The batch's size in memory, where its collate tells.
-    pub(crate) bytes: u64,
+    /// The batch's size in memory, 0 where its collate does not tell; `None` where there are no samples.
+    pub(crate) bytes: Option<u64>,
 }
 
 pub(crate) struct Exchange<B> {
@@ -122,7 +122,7 @@ impl<B> Exchange<B> {
             Err(error) => {
                 state
                     .schedule
-                    .add_failed_plan(epoch, Made { batch: Err(error), failed: Vec::new(), trace: None, bytes: 0 });
+                    .add_failed_plan(epoch, Made { batch: Err(error), failed: Vec::new(), trace: None, bytes: None });
                 self.wake_reader(state);
             }
         }
@@ -172,6 +172,14 @@ impl<B> Exchange<B> {
                 }
             };
         }
+    }
+
+    /// Shows what comes next, if it is there and a batch.
+    pub(crate) fn peek<R>(&self, see: impl FnOnce(&mut Batch<B>) -> R) -> Option<R> {
+        let lent = self.lock().schedule.lend()?;
+        let mut lent = Borrowed { exchange: self, lent: Some(lent) };
+        let batch = lent.lent.as_mut().and_then(|lent| lent.batch.batch.as_mut().ok());
+        batch.map(see)
     }
 
     /// Returns what comes next if it is there.
@@ -243,6 +251,23 @@ impl<B> Exchange<B> {
         drop(state);
         self.for_makers.notify_all();
         generation
+    }
+}
+
+/// Gives what was lent back, whatever is done with it: the reader would wait for it for good.
+struct Borrowed<'a, B> {
+    exchange: &'a Exchange<B>,
+    lent: Option<Lent<Made<B>>>,
+}
+
+impl<B> Drop for Borrowed<'_, B> {
+    fn drop(&mut self) {
+        if let Some(lent) = self.lent.take() {
+            let mut state = self.exchange.lock();
+            let unwanted = state.schedule.give_back(lent);
+            drop(state);
+            drop(unwanted);
+        }
     }
 }
 

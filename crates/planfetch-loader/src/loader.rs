@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::batch::Batch;
 use crate::controller::PrefetchController;
@@ -16,7 +16,7 @@ use crate::follow::Step;
 use crate::insight::ledger::Waited;
 use crate::insight::report::LoaderReport;
 use crate::insight::trace::Trace;
-use crate::schedule::Job;
+use crate::schedule::{Job, Place};
 use crate::shared::LoaderShared;
 use crate::state::LoaderState;
 
@@ -26,7 +26,7 @@ use crate::state::LoaderState;
 /// an epoch it returns `None` once, and then goes on with the next epoch, in that epoch's own order;
 /// [`PrefetchController::set_epoch`] goes to any other. A loop that was left early goes on where it was left.
 ///
-/// After an error it returns `None` until the controller sets an epoch: an error never repeats itself, and no sample is
+/// After an error it returns `None` until the controller sets an epoch or restores a state: an error never repeats itself, and no sample is
 /// left out in silence. [`LoaderError::Timeout`] is the exception: it loses nothing, and the next call waits again.
 ///
 /// Dropping it stops its threads; what the cache has local stays.
@@ -140,6 +140,27 @@ impl<B> PrefetchingLoader<B> {
         PrefetchController::new(Arc::clone(&self.shared))
     }
 
+    /// Shows the batch that the next call of `next` returns, where it is ready, and returns what `see` makes of it. It
+    /// waits for nothing, and takes nothing: the state stays as it is.
+    ///
+    /// For adapters that begin with a batch while the one before is trained on. `None` where no batch is ready: at the
+    /// end of an epoch, before an error, or without workers too. A restart in between, or a sample too many that
+    /// [`on_error`](crate::LoaderSettings::on_error) does not bear, may have `next` return something else after all: compare
+    /// [`Batch::epoch`], [`Batch::step`] and [`Batch::ids`], which say what a batch holds.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// # fn upload(batch: &[f32]) -> usize { batch.len() }
+    /// # fn f(mut loader: planfetch_loader::PrefetchingLoader<Vec<f32>>) {
+    /// let ahead = loader.peek_ready(|batch| (batch.epoch(), batch.step(), batch.ids().to_vec(), upload(batch)));
+    /// # let _ = ahead;
+    /// # }
+    /// ```
+    pub fn peek_ready<R>(&mut self, see: impl FnOnce(&mut Batch<B>) -> R) -> Option<R> {
+        self.shared.exchange.peek(see)
+    }
+
     fn take(&mut self, asked: Instant) -> (Read<B>, Wait) {
         match &mut self.inline {
             None => {
@@ -157,6 +178,11 @@ impl<B> Iterator for PrefetchingLoader<B> {
     fn next(&mut self) -> Option<Self::Item> {
         let asked = Instant::now();
         let (read, wait) = self.take(asked);
+        // To find out what the batch lacks takes a moment, for which the training loop waits too.
+        let timed_out = match read {
+            Read::TimedOut(place) => Some((place, self.shared.lacks(place))),
+            _ => None,
+        };
         let given = Instant::now();
         self.shared.counters.add_stall(given - asked);
         let (place, trace) = match &read {
@@ -164,12 +190,12 @@ impl<B> Iterator for PrefetchingLoader<B> {
             _ => (None, None),
         };
         let late = trace.and_then(Trace::late);
-        let step = self.last_given.map_or(Duration::ZERO, |last| asked - last);
+        let step = self.last_given.map(|last| asked - last);
         self.last_given = Some(given);
         let waited = Waited { asked, given, another_since: wait.another_since };
-        if let Read::TimedOut(place) = read {
+        if let Some((Place { epoch, step, .. }, lacks)) = timed_out {
             self.shared.ledger().record_pending(waited);
-            return Some(Err(self.shared.timed_out(place, given - asked)));
+            return Some(Err(LoaderError::Timeout { epoch, step, waited: given - asked, lacks }));
         }
         let uri = |id| uri_of(&*self.uris, id);
         let charges = self.shared.ledger().record(waited, place, trace, uri);

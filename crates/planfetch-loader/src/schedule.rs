@@ -87,6 +87,14 @@ pub(crate) enum Taken<T> {
     Ended,
 }
 
+/// What the reader gets next, lent before it is taken.
+#[derive(Debug)]
+pub(crate) struct Lent<T> {
+    pub(crate) batch: T,
+    generation: u64,
+    number: u64,
+}
+
 /// How a schedule works.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
@@ -324,15 +332,18 @@ impl<T> Schedule<T> {
         Next::Wait
     }
 
-    /// Takes a batch of so many bytes that has been made, or returns it when it is not wanted any more.
-    pub(crate) fn deliver(&mut self, job: &Job, batch: T, bytes: u64) -> Option<T> {
+    /// Takes a batch that has been made, of so many bytes where it says something of others, or returns it when it is not
+    /// wanted any more.
+    pub(crate) fn deliver(&mut self, job: &Job, batch: T, bytes: Option<u64>) -> Option<T> {
         if job.generation != self.generation || self.stopped {
             return Some(batch);
         }
-        if self.recent_bytes.len() == RECENT {
-            self.recent_bytes.pop_front();
+        if let Some(bytes) = bytes {
+            if self.recent_bytes.len() == RECENT {
+                self.recent_bytes.pop_front();
+            }
+            self.recent_bytes.push_back(bytes);
         }
-        self.recent_bytes.push_back(bytes);
         if let Some(entry) = self.entries.get_mut(&job.number) {
             entry.what = What::Ready(batch);
         }
@@ -376,6 +387,30 @@ impl<T> Schedule<T> {
                 Taken::EndOfEpoch(place.epoch)
             }
         }
+    }
+
+    /// Lends what the reader gets next, if it is there. Until it is given back, it counts as being made.
+    pub(crate) fn lend(&mut self) -> Option<Lent<T>> {
+        let number = self.next_out().filter(|_| !self.failed && !self.stopped)?;
+        let what = &mut self.entries.get_mut(&number)?.what;
+        match std::mem::replace(what, What::Making) {
+            What::Ready(batch) => Some(Lent { batch, generation: self.generation, number }),
+            other => {
+                *what = other;
+                None
+            }
+        }
+    }
+
+    /// Takes what was lent, or returns it when it is not wanted any more.
+    pub(crate) fn give_back(&mut self, Lent { batch, generation, number }: Lent<T>) -> Option<T> {
+        if generation != self.generation || self.stopped {
+            return Some(batch);
+        }
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.what = What::Ready(batch);
+        }
+        None
     }
 
     /// Takes note that an entry has been taken.

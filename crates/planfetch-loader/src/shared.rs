@@ -21,7 +21,7 @@ use crate::state::LoaderState;
 use crate::stats::Counters;
 
 /// How long a maker is given to say what its batch lacks.
-const DESCRIBE_TIMEOUT: Duration = Duration::from_millis(100);
+const DESCRIBE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How many failed samples are warned of; a data set with many would fill the log. All are counted.
 const MAX_WARNINGS: u64 = 20;
@@ -131,8 +131,8 @@ impl<B> LoaderShared<B> {
         self.failures.add(failed);
     }
 
-    /// Makes the error of a batch that did not come in time.
-    pub(crate) fn timed_out(&self, place: Place, waited: Duration) -> LoaderError {
+    /// Finds out what a batch lacks that did not come in time.
+    pub(crate) fn lacks(&self, place: Place) -> String {
         let (answer, answers) = unbounded();
         for maker in &self.makers {
             // OK because an assembler that has ended has no batch to describe.
@@ -140,7 +140,6 @@ impl<B> LoaderShared<B> {
         }
         drop(answer);
         let lacks = answers.recv_timeout(DESCRIBE_TIMEOUT);
-        let lacks = lacks.unwrap_or_else(|_| "its samples are being decoded, or wait for a worker".into());
-        LoaderError::Timeout { epoch: place.epoch, step: place.step, waited, lacks }
+        lacks.unwrap_or_else(|_| "its samples are being decoded, or wait for a worker".into())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use planfetch_plan::{Cursor, World};
+use planfetch_plan::{Cursor, PlanProvider, World};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoaderError;
@@ -89,6 +89,26 @@ impl LoaderState {
         &self.cursor
     }
 
+    /// Checks that the state belongs to the order of `provider`.
+    ///
+    /// # Errors
+    ///
+    /// [`LoaderError::Restore`] when it belongs to another one, and says what differs; [`LoaderError::Mismatch`] when
+    /// another version wrote it.
+    pub fn check(&self, provider: &dyn PlanProvider) -> Result<(), LoaderError> {
+        self.check_version()?;
+        Ok(self.cursor.check(provider)?)
+    }
+
+    fn check_version(&self) -> Result<(), LoaderError> {
+        if self.version == Self::VERSION {
+            return Ok(());
+        }
+        let (found, read) = (self.version, Self::VERSION);
+        let problem = format!("the state has version {found}, but this version reads states of version {read}");
+        Err(LoaderError::Mismatch { problem })
+    }
+
     pub(crate) fn new(plans: &Plans, place: Place, taken_ahead: Vec<usize>) -> Self {
         let taken_ahead = (!taken_ahead.is_empty()).then(|| TakenAhead {
             steps: taken_ahead,
@@ -102,15 +122,7 @@ impl LoaderState {
 
     /// Returns the place that this state stands for in the order of `plans`, and what was taken behind it.
     pub(crate) fn resolve(&self, plans: &Plans) -> Result<(Place, BTreeSet<usize>), LoaderError> {
-        if self.version != Self::VERSION {
-            return Err(LoaderError::Mismatch {
-                problem: format!(
-                    "the state has version {}, but this version reads states of version {}",
-                    self.version,
-                    Self::VERSION
-                ),
-            });
-        }
+        self.check_version()?;
         let (place, batch_size, world) = (plans.place_of(&self.cursor)?, plans.batch_size(), plans.world());
         let Some(ahead) = &self.taken_ahead else { return Ok((place, BTreeSet::new())) };
         if (ahead.batch_size, ahead.world) != (batch_size, world) {

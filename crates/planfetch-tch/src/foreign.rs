@@ -3,15 +3,18 @@
 //! tch's own `from_blob` tells nobody when the last tensor over the memory is gone. libtorch can: a tensor of foreign
 //! memory may carry an owner, which it releases with the memory. The owner is the batch itself, so the loader gets its
 //! buffer back when the last tensor, view, or saved gradient input that shares it has gone, and not before.
+//!
+//! Nor has tch streams: copies to a device would wait there for whatever the loop has it compute.
 
 #![expect(unsafe_code, reason = "libtorch takes pointers, and a fresh copy of each batch is what sharing avoids")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use planfetch::prelude::BoxError;
-use tch::Tensor;
+use tch::{Device, Tensor};
 
 use crate::arrays::{HostArrays, Lent, Role};
 
@@ -27,6 +30,28 @@ unsafe extern "C" {
         message: *mut c_char,
         capacity: usize,
     ) -> *mut torch_sys::C_tensor;
+
+    fn planfetch_tch_stream(device: i64, message: *mut c_char, capacity: usize) -> *mut c_void;
+    fn planfetch_tch_stream_free(stream: *mut c_void);
+    fn planfetch_tch_upload(
+        tensor: *mut torch_sys::C_tensor,
+        stream: *mut c_void,
+        message: *mut c_char,
+        capacity: usize,
+    ) -> *mut c_void;
+    fn planfetch_tch_uploaded(upload: *mut c_void, message: *mut c_char, capacity: usize) -> *mut torch_sys::C_tensor;
+    fn planfetch_tch_upload_free(upload: *mut c_void);
+}
+
+/// Calls a function that tells what went wrong where it returns a null pointer.
+fn told<T>(call: impl FnOnce(*mut c_char, usize) -> *mut T) -> Result<NonNull<T>, BoxError> {
+    let mut message = [0 as c_char; 512];
+    let made = call(message.as_mut_ptr(), message.len());
+    NonNull::new(made).ok_or_else(|| {
+        // SAFETY: the array is not empty, and was zeroed and then at most filled with a text that ends in a zero.
+        let message = unsafe { CStr::from_ptr(message.as_ptr()) };
+        message.to_string_lossy().into_owned().into()
+    })
 }
 
 /// The tensors of what an owner lent, what each is, and their names.
@@ -62,7 +87,6 @@ fn tensor<O: Send + 'static>(lent: Lent, owner: &Arc<Mutex<O>>) -> Result<Tensor
         Lent::Memory { data, shape, strides, kind } => (data, shape, strides, kind),
     };
     let context = Arc::into_raw(Arc::clone(owner)).cast_mut().cast::<c_void>();
-    let mut message = [0 as c_char; 512];
     // SAFETY: `data` was taken from an `ArrayViewMut` of this shape and these strides, which borrowed the owner mutably,
     // so it is valid for reads and writes and aliases no reference, as long as the owner lives and nobody reaches into
     // it. `context` is a count of the owner that libtorch gives back by `release` when no tensor shares the memory any
@@ -70,7 +94,7 @@ fn tensor<O: Send + 'static>(lent: Lent, owner: &Arc<Mutex<O>>) -> Result<Tensor
     // Whatever bytes libtorch writes are a value of the element's type, since `TensorElement::LENDS` excludes those
     // types of which some bytes are none. Sizes and strides have `dims` elements each; the message has the capacity
     // that is told. Where a null pointer is returned, `context` was released already.
-    let made = unsafe {
+    let made = told(|message, capacity| unsafe {
         planfetch_tch_lend(
             data.cast(),
             shape.as_ptr(),
@@ -79,18 +103,13 @@ fn tensor<O: Send + 'static>(lent: Lent, owner: &Arc<Mutex<O>>) -> Result<Tensor
             kind,
             context,
             release::<O>,
-            message.as_mut_ptr(),
-            message.len(),
+            message,
+            capacity,
         )
-    };
-    if made.is_null() {
-        // SAFETY: the array is not empty, and was zeroed and then at most filled with a text that ends in a zero.
-        let message = unsafe { CStr::from_ptr(message.as_ptr()) };
-        return Err(message.to_string_lossy().into_owned().into());
-    }
+    })?;
     // SAFETY: it points to a tensor that was just allocated by `new` for us, as torch-sys's own functions do it, and
     // whose only owner is the value that is made here.
-    Ok(unsafe { Tensor::from_ptr(made) })
+    Ok(unsafe { Tensor::from_ptr(made.as_ptr()) })
 }
 
 /// Gives a count of the owner back. Called by libtorch, from whichever thread drops the last tensor.
@@ -100,6 +119,133 @@ extern "C" fn release<O: Send>(context: *mut c_void) {
     let owner = unsafe { Arc::from_raw(context.cast_const().cast::<Mutex<O>>()) };
     // A panic of a user's destructor must not unwind into C++.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(owner)));
+}
+
+/// A stream of a CUDA device, for copies beside what the device computes.
+pub(crate) struct Stream(NonNull<c_void>);
+
+// SAFETY: it points to the number of a device and that of a stream, which nothing changes; any thread may use a stream.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    pub(crate) fn new(device: usize) -> Result<Self, BoxError> {
+        let device = i64::try_from(device)?;
+        // SAFETY: the message has the capacity that is told.
+        let stream = told(|message, capacity| unsafe { planfetch_tch_stream(device, message, capacity) })?;
+        Ok(Self(stream))
+    }
+
+    /// Begins to copy a tensor of the host to the device. The copy has its own hold on pinned memory; what is not pinned
+    /// has been read when this returns.
+    pub(crate) fn upload(&self, host: &Tensor) -> Result<Upload, BoxError> {
+        // SAFETY: both pointers are of values that live, of the types that are meant: `as_ptr` gives what torch-sys's own
+        // functions take. The message has the capacity that is told.
+        let upload = told(|message, capacity| unsafe {
+            planfetch_tch_upload(host.as_ptr().cast_mut(), self.0.as_ptr(), message, capacity)
+        })?;
+        Ok(Upload(upload))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated by `planfetch_tch_stream`, and is freed once.
+        unsafe { planfetch_tch_stream_free(self.0.as_ptr()) }
+    }
+}
+
+/// A tensor that a copy is filling.
+pub(crate) struct Upload(NonNull<c_void>);
+
+// SAFETY: it owns a tensor and an event, which any thread may use, one at a time.
+unsafe impl Send for Upload {}
+
+impl Upload {
+    /// Returns the tensor. What the calling thread has the device compute from here on waits for the copy, on the device.
+    pub(crate) fn tensor(self) -> Result<Tensor, BoxError> {
+        // SAFETY: the pointer is that of an upload, which is used no more but to be freed. The message has the capacity
+        // that is told.
+        let tensor = told(|message, capacity| unsafe { planfetch_tch_uploaded(self.0.as_ptr(), message, capacity) })?;
+        // SAFETY: it points to a tensor that was just allocated by `new` for us, whose only owner is the value made here.
+        Ok(unsafe { Tensor::from_ptr(tensor.as_ptr()) })
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated by `planfetch_tch_upload`, and is freed once.
+        unsafe { planfetch_tch_upload_free(self.0.as_ptr()) }
+    }
+}
+
+/// Where copies go.
+pub(crate) enum Lane {
+    Stream {
+        stream: Stream,
+        device: Device,
+        is_pinned: bool,
+    },
+    /// To other memory of the host, to try what is around it without a device.
+    #[cfg(test)]
+    Host,
+}
+
+/// A copy that has begun.
+pub(crate) enum Copying {
+    Upload(Upload),
+    #[cfg(test)]
+    Host(Tensor),
+}
+
+impl Lane {
+    fn begin(&self, host: &Tensor) -> Result<Copying, BoxError> {
+        match self {
+            // Pinned memory comes from libtorch's own pool, which hands a block out again only when the copy is done.
+            Self::Stream { stream, device, is_pinned: true } => {
+                Ok(Copying::Upload(stream.upload(&host.f_pin_memory(*device)?)?))
+            }
+            Self::Stream { stream, .. } => Ok(Copying::Upload(stream.upload(host)?)),
+            #[cfg(test)]
+            Self::Host => {
+                let mut copy = host.f_empty_like()?;
+                copy.f_copy_(host)?;
+                Ok(Copying::Host(copy))
+            }
+        }
+    }
+}
+
+impl Copying {
+    pub(crate) fn tensor(self) -> Result<Tensor, BoxError> {
+        match self {
+            Self::Upload(upload) => upload.tensor(),
+            #[cfg(test)]
+            Self::Host(tensor) => Ok(tensor),
+        }
+    }
+}
+
+/// Copies of what an owner lent, what each is, and their names.
+pub(crate) struct Copied {
+    pub(crate) copies: Vec<Copying>,
+    pub(crate) roles: Vec<Role>,
+    pub(crate) names: Option<Arc<[String]>>,
+}
+
+/// Begins to copy what `lend` lends of `owner`, which is not read any more when this returns.
+pub(crate) fn copy<O>(
+    owner: &mut O,
+    lane: &Lane,
+    lend: impl for<'a> FnOnce(&'a mut O, &mut HostArrays<'a>),
+) -> Result<Copied, BoxError> {
+    let mut arrays = HostArrays::default();
+    lend(owner, &mut arrays);
+    let (lent, roles, names) = arrays.into_parts();
+    // The memory outlives these tensors without an owner: they are gone before this returns, while `owner` is borrowed,
+    // and a copy has memory of its own.
+    let nobody = Arc::new(Mutex::new(()));
+    let copies = lent.into_iter().map(|lent| lane.begin(&tensor(lent, &nobody)?)).collect::<Result<_, _>>()?;
+    Ok(Copied { copies, roles, names })
 }
 
 #[cfg(test)]
@@ -175,6 +321,35 @@ mod tests {
         let (tensors, _, is_gone) = shared(1);
         std::thread::spawn(move || drop(tensors)).join().unwrap();
         assert!(is_gone.recv().is_ok());
+    }
+
+    #[test]
+    fn without_cuda_there_is_no_stream() {
+        if !tch::Cuda::is_available() {
+            assert!(Stream::new(0).is_err_and(|error| !error.to_string().is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_stream_brings_what_was_there_when_it_began() {
+        if !tch::Cuda::is_available() {
+            return;
+        }
+        let stream = Stream::new(0).unwrap();
+        for is_pinned in [false, true] {
+            for i in 0..50 {
+                let host = Tensor::full([1 << 20], i, (Kind::Float, Device::Cpu));
+                let upload = if is_pinned {
+                    stream.upload(&host.pin_memory(Device::Cuda(0))).unwrap()
+                } else {
+                    stream.upload(&host).unwrap()
+                };
+                let _ = host.shallow_clone().fill_(-1.0);
+                let tensor = upload.tensor().unwrap();
+                assert_eq!(tensor.device(), Device::Cuda(0));
+                assert!(bool::try_from(tensor.eq(f64::from(i as i32)).all()).unwrap());
+            }
+        }
     }
 
     #[test]

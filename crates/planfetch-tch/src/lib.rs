@@ -68,6 +68,7 @@
 //! | --- | --- | --- |
 //! | `doc-only` | no | `cargo check` and `cargo doc` without libtorch; nothing links |
 
+mod ahead;
 mod arrays;
 mod builder;
 mod foreign;

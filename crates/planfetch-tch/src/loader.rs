@@ -8,6 +8,7 @@ use std::sync::Arc;
 use planfetch::prelude::*;
 use tch::{Device, Kind};
 
+use crate::ahead::Ahead;
 use crate::foreign::share;
 use crate::to_tensors::{Taken, ToTensors};
 use crate::transfer::Transfer;
@@ -21,18 +22,20 @@ use crate::transfer::Transfer;
 ///
 /// On the CPU, a tensor of 16 KiB or more shares the memory of the batch, which goes back to the loader when the last
 /// tensor that shares it is gone; a smaller one is a copy. On a GPU it is copied to pinned memory and uploaded from
-/// there, without waiting for the copy.
+/// there, without waiting for the copy: while the loop computes with one batch, the next one is uploaded on a stream of its
+/// own, if it is ready. So there are two on the device.
 pub struct TchLoader<B> {
-    loader: PrefetchingLoader<B>,
+    pub(crate) loader: PrefetchingLoader<B>,
     provider: Arc<dyn PlanProvider>,
     world: World,
     transfer: Transfer,
     returns_smaller: bool,
+    pub(crate) ahead: Ahead,
 }
 
 impl<B: ToTensors> TchLoader<B> {
     pub(crate) fn new(loader: PrefetchingLoader<B>, provider: Arc<dyn PlanProvider>, world: World) -> Self {
-        Self { loader, provider, world, transfer: Transfer::default(), returns_smaller: false }
+        Self { loader, provider, world, transfer: Transfer::default(), returns_smaller: false, ahead: Ahead::default() }
     }
 
     /// Sets the device that tensors are on. Default: the CPU.
@@ -104,6 +107,7 @@ impl<B: ToTensors> TchLoader<B> {
     /// [`LoaderError::Setting`] when a device is not there, or a kind or a normalisation is out of its range.
     pub fn iter(&mut self) -> Result<TchEpoch<'_, B>, LoaderError> {
         self.transfer.validate()?;
+        self.ahead.prepare(&self.transfer);
         Ok(TchEpoch { loader: self, has_ended: false })
     }
 
@@ -127,32 +131,43 @@ impl<B: ToTensors> TchLoader<B> {
         epoch.map(|tensors| tensors.unwrap_or_else(|error| panic!("{error}")))
     }
 
-    fn next_batch(&mut self) -> Option<Result<TensorBatch<B::Tensors>, LoaderError>> {
+    pub(crate) fn next_batch(&mut self) -> Option<Result<TensorBatch<B::Tensors>, LoaderError>> {
         loop {
             let batch = match self.loader.next()? {
                 Ok(batch) => batch,
                 Err(error) => return Some(Err(error)),
             };
-            if batch.ids().is_empty() {
-                // Of which every sample was skipped: it has no loss.
-                if self.world.world_size == 1 {
-                    continue;
-                }
-                return Some(Err(LoaderError::Mismatch {
-                    problem: format!(
-                        "every sample of step {} was skipped on {}, but all ranks need equal numbers of batches; use \
-                         OnError::Substitute",
-                        batch.step(),
-                        self.world
-                    ),
-                }));
-            }
             match self.is_left_out(&batch) {
-                Ok(true) => {}
-                Ok(false) => return Some(self.convert(batch)),
+                Ok(true) => continue,
+                Ok(false) => {}
                 Err(error) => return Some(Err(error)),
             }
+            if !batch.ids().is_empty() {
+                let tensors = self.convert(batch);
+                self.ahead.begin(&mut self.loader);
+                return Some(tensors);
+            }
+            // It has no loss; but all ranks need equal numbers of batches.
+            if self.world.world_size != 1 {
+                return Some(Err(self.without_samples(&batch)));
+            }
         }
+    }
+
+    fn without_samples(&self, batch: &Batch<B>) -> LoaderError {
+        let (step, world) = (batch.step(), self.world);
+        let problem = if batch.failed().is_empty() {
+            format!(
+                "step {step} has fewer samples than there are ranks, and none for {world}; use RemainderPolicy::Pad or \
+                 RemainderPolicy::Drop, or leave the smaller last batch out"
+            )
+        } else {
+            format!(
+                "every sample of step {step} was skipped on {world}, but all ranks need equal numbers of batches; use \
+                 OnError::Substitute"
+            )
+        };
+        LoaderError::Mismatch { problem }
     }
 
     /// Returns whether it is the rest of an epoch. All ranks find the same, since they look at the plan's row.
@@ -167,17 +182,24 @@ impl<B: ToTensors> TchLoader<B> {
         Ok(!plan.num_ids().is_multiple_of(plan.batch_size()))
     }
 
-    fn convert(&self, batch: Batch<B>) -> Result<TensorBatch<B::Tensors>, LoaderError> {
+    fn convert(&mut self, batch: Batch<B>) -> Result<TensorBatch<B::Tensors>, LoaderError> {
         let (epoch, step, num_padding) = (batch.epoch(), batch.step(), batch.num_padding());
         let (ids, failed) = (batch.ids().to_vec(), batch.failed().to_vec());
         let tensors = self.tensors(batch).map_err(|cause| LoaderError::Collate { epoch, step, cause })?;
         Ok(TensorBatch { tensors, epoch, step, ids, num_padding, failed })
     }
 
-    fn tensors(&self, batch: Batch<B>) -> Result<B::Tensors, BoxError> {
-        // What is lent goes back with the guard of the batch, which the tensors own from here on.
-        let mut shared = share(batch, |batch, arrays| (**batch).lend(arrays))?;
-        self.transfer.apply(&mut shared)?;
+    fn tensors(&mut self, batch: Batch<B>) -> Result<B::Tensors, BoxError> {
+        let mut shared = match self.ahead.take(&batch) {
+            Some(uploaded) => uploaded?,
+            None => {
+                // What is lent goes back with the guard of the batch, which the tensors own from here on.
+                let mut shared = share(batch, |batch, arrays| (**batch).lend(arrays))?;
+                self.transfer.upload(&mut shared)?;
+                shared
+            }
+        };
+        self.transfer.finish(&mut shared)?;
         let (num_arrays, names) = (shared.tensors.len(), shared.names.clone());
         let mut taken = Taken::new(shared.tensors, shared.names);
         B::collect(&mut taken).ok_or_else(|| match names {

@@ -7,7 +7,7 @@ use crate::arrays::{Role, is_float};
 use crate::foreign::Shared;
 
 /// What is done to each tensor.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) device: Device,
     /// `None` pins where the device is a GPU.
@@ -15,11 +15,30 @@ pub(crate) struct Transfer {
     pub(crate) kind: Option<Kind>,
     pub(crate) channels_last: bool,
     pub(crate) normalize: Option<([f32; 3], [f32; 3])>,
+    normalizer: Option<Normalizer>,
+}
+
+/// Mean and standard deviation on the device. They stay there: to upload them anew, from memory that is not pinned, would
+/// wait for all that the device is at.
+#[derive(Debug)]
+struct Normalizer {
+    shape: [i64; 4],
+    device: Device,
+    values: ([f32; 3], [f32; 3]),
+    mean: Tensor,
+    std: Tensor,
 }
 
 impl Default for Transfer {
     fn default() -> Self {
-        Self { device: Device::Cpu, pin_memory: None, kind: None, channels_last: false, normalize: None }
+        Self {
+            device: Device::Cpu,
+            pin_memory: None,
+            kind: None,
+            channels_last: false,
+            normalize: None,
+            normalizer: None,
+        }
     }
 }
 
@@ -45,28 +64,28 @@ impl Transfer {
         Ok(())
     }
 
-    pub(crate) fn apply(&self, shared: &mut Shared) -> Result<(), BoxError> {
+    /// Brings tensors to the device as they are, so that bytes cross as bytes.
+    pub(crate) fn upload(&self, shared: &mut Shared) -> Result<(), BoxError> {
+        shared.tensors.iter_mut().try_for_each(|tensor| {
+            *tensor = self.uploaded(tensor)?;
+            Ok(())
+        })
+    }
+
+    /// Makes what was promised of tensors that are on the device.
+    pub(crate) fn finish(&mut self, shared: &mut Shared) -> Result<(), BoxError> {
         for (tensor, &role) in shared.tensors.iter_mut().zip(&shared.roles) {
-            *tensor = self.apply_to(tensor, role)?;
+            *tensor = match (role, self.kind) {
+                (Role::Pixels(layout), _) => self.pixels(tensor.shallow_clone(), layout)?,
+                (Role::Values, Some(kind)) if is_float(tensor.kind()) => tensor.f_to_kind(kind)?,
+                (Role::Values, _) => continue,
+            };
         }
         Ok(())
     }
 
-    fn apply_to(&self, tensor: &Tensor, role: Role) -> Result<Tensor, BoxError> {
-        let uploaded = self.upload(tensor)?;
-        match role {
-            Role::Pixels(layout) => self.pixels(uploaded, layout),
-            Role::Values => match self.kind {
-                Some(kind) if is_float(uploaded.kind()) => Ok(uploaded.f_to_kind(kind)?),
-                _ => Ok(uploaded),
-            },
-        }
-    }
-
-    /// Brings a tensor to the device as it is, so that bytes cross as bytes.
-    ///
     /// Pinned memory comes from libtorch's own pool, which hands a block out again only when the copy from it is done.
-    fn upload(&self, tensor: &Tensor) -> Result<Tensor, BoxError> {
+    fn uploaded(&self, tensor: &Tensor) -> Result<Tensor, BoxError> {
         let is_pinned = self.pin_memory.unwrap_or(self.device.is_cuda()) && Cuda::is_available();
         let index = if let Device::Cuda(index) = self.device { index } else { 0 };
         let host = if is_pinned { tensor.f_pin_memory(Device::Cuda(index))? } else { tensor.shallow_clone() };
@@ -76,7 +95,7 @@ impl Transfer {
         Ok(host.f_to_device_(self.device, host.kind(), is_pinned, false)?)
     }
 
-    fn pixels(&self, images: Tensor, layout: Layout) -> Result<Tensor, BoxError> {
+    fn pixels(&mut self, images: Tensor, layout: Layout) -> Result<Tensor, BoxError> {
         let is_nhwc = layout == Layout::Nhwc;
         let is_bytes = images.kind() == Kind::Uint8;
         if !is_bytes && self.normalize.is_some() {
@@ -92,16 +111,12 @@ impl Transfer {
         if is_bytes && (self.kind.is_some() || self.normalize.is_some()) {
             // Computed as the collate does: in single precision.
             images = images.f_to_kind(Kind::Float)?.f_div_scalar_(255.0)?;
-            if let Some((mean, std)) = self.normalize {
+            if let Some(values) = self.normalize {
                 let channel_axis = if is_nhwc && !self.channels_last { 3 } else { 1 };
                 let mut shape = [1; 4];
                 shape[channel_axis] = images.size()[channel_axis];
-                let channels = usize::try_from(shape[channel_axis])?.min(3);
-                let of_channels = |values: [f32; 3]| -> Result<Tensor, BoxError> {
-                    Ok(Tensor::f_from_slice(&values[..channels])?.f_reshape(shape)?.f_to_device(images.device())?)
-                };
-                let (mean, std) = (of_channels(mean)?, of_channels(std)?);
-                images = images.f_sub_(&mean)?.f_div_(&std)?;
+                let Normalizer { mean, std, .. } = self.normalizer(values, shape, images.device())?;
+                images = images.f_sub_(mean)?.f_div_(std)?;
             }
         }
         if let Some(kind) = self.kind {
@@ -111,6 +126,26 @@ impl Transfer {
             images = images.f_permute([0, 2, 3, 1])?.f_contiguous()?.f_permute([0, 3, 1, 2])?;
         }
         Ok(images)
+    }
+
+    fn normalizer(
+        &mut self,
+        values: ([f32; 3], [f32; 3]),
+        shape: [i64; 4],
+        device: Device,
+    ) -> Result<&Normalizer, BoxError> {
+        let is_that = |made: &Normalizer| (made.values, made.shape, made.device) == (values, shape, device);
+        let made = match self.normalizer.take().filter(is_that) {
+            Some(made) => made,
+            None => {
+                let channels = usize::try_from(shape.into_iter().product::<i64>())?.min(3);
+                let of_channels = |values: [f32; 3]| -> Result<Tensor, BoxError> {
+                    Ok(Tensor::f_from_slice(&values[..channels])?.f_reshape(shape)?.f_to_device(device)?)
+                };
+                Normalizer { shape, device, values, mean: of_channels(values.0)?, std: of_channels(values.1)? }
+            }
+        };
+        Ok(self.normalizer.insert(made))
     }
 }
 

@@ -252,16 +252,141 @@ fn a_smaller_last_batch_is_left_out_unless_it_is_asked_for_on_all_ranks_alike() 
     let mut loader = numbers(45, 8, 5, LoaderSettings::default()).return_smaller_last_batch();
     assert_eq!(loader.iter_unwrapped().map(|tensor| ids(&tensor)).collect::<Vec<_>>(), whole);
 
-    // The row of 7 gives rank 0 four samples, as every row does; it is left out all the same.
-    for rank in 0..2 {
-        let plan = ShuffleOncePerEpochPlanProvider::new(47, 8, 42).unwrap();
-        let dataset = Numbers { len: 47, width: 5, fails: None };
-        let mut loader = TchLoaderBuilder::new(dataset, plan)
-            .with_world(World { rank, world_size: 2 }, RemainderPolicy::Keep)
-            .build(StackCollate::<f32>::new([5]))
-            .unwrap();
-        assert_eq!(loader.iter_unwrapped().count(), 5, "rank {rank}");
+    // However many of its samples a rank would have: the row of 7 gives rank 0 of 2 four, as every row does, and that of 1
+    // gives most ranks none.
+    for (len, world_size, policy) in
+        (41..48).flat_map(|len| [2, 3, 4, 8].map(|world_size| (len, world_size))).flat_map(|(len, world_size)| {
+            [(len, world_size, RemainderPolicy::Keep), (len, world_size, RemainderPolicy::Pad)]
+        })
+    {
+        for rank in 0..world_size {
+            let steps = rank_of(rank, world_size, policy, len).iter_unwrapped().count();
+            assert_eq!(steps, 5, "{len} samples, rank {rank} of {world_size}, {policy:?}");
+        }
     }
+}
+
+fn rank_of(rank: u32, world_size: u32, policy: RemainderPolicy, len: u64) -> TchLoader<Arrays> {
+    let plan = ShuffleOncePerEpochPlanProvider::new(len, 8, 42).unwrap();
+    let settings = LoaderSettings { num_workers: 1, ..LoaderSettings::default() };
+    TchLoaderBuilder::new(Numbers { len, width: 5, fails: None }, plan)
+        .with_settings(settings)
+        .with_world(World { rank, world_size }, policy)
+        .build(StackCollate::<f32>::new([5]))
+        .unwrap()
+}
+
+#[test]
+fn a_rank_without_samples_in_a_batch_that_was_asked_for_is_told_what_to_do() {
+    let counts = [0, 1, 2, 3].map(|rank| {
+        let mut loader = rank_of(rank, 4, RemainderPolicy::Keep, 42).return_smaller_last_batch();
+        let batches: Vec<_> = loader.iter().unwrap().collect();
+        let error = batches.last().unwrap().as_ref().err().map(ToString::to_string);
+        if let Some(error) = &error {
+            assert!(error.contains("step 5") && error.contains("RemainderPolicy::Pad"), "{error}");
+        }
+        error.is_some()
+    });
+    assert_eq!(counts.iter().filter(|&&is_error| is_error).count(), 2, "{counts:?}");
+    for rank in 0..4 {
+        assert_eq!(rank_of(rank, 4, RemainderPolicy::Pad, 42).return_smaller_last_batch().iter_unwrapped().count(), 6);
+    }
+}
+
+/// Arrays of any element, in the layout that they have.
+struct AnyArrays<T>(Vec<ArrayD<T>>);
+
+impl<T: TensorElement + Send> ToTensors for AnyArrays<T> {
+    type Tensors = Vec<Tensor>;
+
+    fn lend<'a>(&'a mut self, arrays: &mut HostArrays<'a>) {
+        self.0.iter_mut().for_each(|array| arrays.push(array.view_mut()));
+    }
+
+    fn collect(tensors: &mut planfetch_tch::Taken) -> Option<Vec<Tensor>> {
+        Some(tensors.collect())
+    }
+}
+
+/// Makes one batch of given arrays.
+struct Given<T>(Vec<ArrayD<T>>);
+
+impl<T: TensorElement + Send + Sync> Collate<u64> for Given<T> {
+    type Buffer = Vec<()>;
+    type Slot<'b> = &'b mut ();
+    type Batch = AnyArrays<T>;
+
+    fn buffer(&self) -> Vec<()> {
+        Vec::new()
+    }
+
+    fn slots<'b>(&self, buffer: &'b mut Vec<()>, len: usize) -> Vec<&'b mut ()> {
+        buffer.resize(len, ());
+        buffer.iter_mut().collect()
+    }
+
+    fn put(&self, _sample: u64, _slot: &mut ()) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    fn finish(&self, _buffer: Vec<()>) -> AnyArrays<T> {
+        AnyArrays(self.0.clone())
+    }
+}
+
+/// One sample without a value.
+struct One;
+
+impl ObjectUris for One {
+    fn write_uri(&self, _id: SampleId, _uri: &mut String) -> bool {
+        false
+    }
+}
+
+impl Dataset for One {
+    type Sample = u64;
+
+    fn len(&self) -> u64 {
+        1
+    }
+
+    fn get(&self, ctx: &mut SampleContext<'_>) -> Result<u64, BoxError> {
+        Ok(ctx.id().0)
+    }
+}
+
+/// Small arrays are copied and large ones shared; both in standard and in other layouts.
+fn check_element<T: TensorElement + Send + Sync + PartialEq + std::fmt::Debug>(kind: Kind, value: impl Fn(usize) -> T) {
+    let mut arrays = Vec::new();
+    for rows in [3, 70] {
+        let array = ArrayD::from_shape_fn(vec![rows, 40, 7], |at| value((at[0] * 40 + at[1]) * 7 + at[2]));
+        arrays.push(array.clone());
+        arrays.push(array.permuted_axes(vec![2, 0, 1]));
+    }
+    let plan = SequentialPlanProvider::new(1, 1).unwrap();
+    let mut loader = TchLoaderBuilder::new(One, plan).build(Given(arrays.clone())).unwrap();
+    let tensors = loader.iter_unwrapped().next().unwrap();
+    for (tensor, array) in tensors.iter().zip(&arrays) {
+        assert_eq!(tensor.kind(), kind);
+        assert_eq!(tensor.size(), array.shape().iter().map(|&len| len as i64).collect::<Vec<_>>());
+        let values = Vec::<T>::try_from(tensor.contiguous().reshape([-1])).unwrap();
+        // Bits and not values: a NaN is itself.
+        let bits = |values: &mut dyn Iterator<Item = &T>| values.map(|value| format!("{value:?}")).collect::<Vec<_>>();
+        assert_eq!(bits(&mut values.iter()), bits(&mut array.iter()), "{kind:?}");
+    }
+}
+
+#[test]
+fn every_element_keeps_its_values_small_or_large_in_any_layout() {
+    check_element::<u8>(Kind::Uint8, |i| (i * 31) as u8);
+    check_element::<i8>(Kind::Int8, |i| (i * 31) as i8);
+    check_element::<i16>(Kind::Int16, |i| (i * 7_919) as i16);
+    check_element::<i32>(Kind::Int, |i| (i as i32).wrapping_mul(-1_640_531_527));
+    check_element::<i64>(Kind::Int64, |i| (i as i64).wrapping_mul(-7_046_029_254_386_353_131));
+    check_element::<f32>(Kind::Float, |i| if i == 5 { f32::NAN } else { (i as f32).sqrt() - 3.0 });
+    check_element::<f64>(Kind::Double, |i| if i == 5 { f64::NEG_INFINITY } else { (i as f64).sqrt() - 3.0 });
+    check_element::<f16>(Kind::Half, |i| f16::from_f32((i as f32).sqrt() - 3.0));
+    check_element::<bool>(Kind::Bool, |i| i % 3 == 0);
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(crate) fn charge(wait: Waited, trace: Option<&Trace>) -> PerCause<Duration> 
     until(trace.begun.min(in_line), Cause::Plan);
     until(trace.attempted.min(in_line), Cause::Retry);
     if let Some(last) = &trace.last {
-        until(last.asked.min(in_line), Cause::Handover);
+        until(last.asked.min(in_line), if trace.inline { Cause::Decode } else { Cause::Handover });
         for &(stage, end) in &last.fetch {
             until(end.min(last.local).min(in_line), stage);
         }
@@ -61,7 +61,7 @@ mod tests {
         let (begun, attempted, asked) = (next(), next(), next());
         let fetch = [Cause::Queue, Cause::Request, Cause::Body, Cause::Write].map(|stage| (stage, next())).to_vec();
         let last = SampleTrace { id: SampleId(0), asked, fetch, local: next(), started: next(), done: next() };
-        Trace { begun, attempted, last: Some(last), filled: next(), finished: next() }
+        Trace { begun, attempted, inline: false, last: Some(last), filled: next(), finished: next() }
     }
 
     fn wait(asked: Instant, given: Instant, another_since: Option<Instant>) -> Waited {

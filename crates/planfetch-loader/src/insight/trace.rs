@@ -13,6 +13,8 @@ pub(crate) struct Trace {
     pub(crate) begun: Instant,
     /// The attempt began that succeeded; the first one, where no sample failed.
     pub(crate) attempted: Instant,
+    /// Whether it was made on the reader's thread, which asks for a sample when those before it are made.
+    pub(crate) inline: bool,
     /// The sample that was finished last, which all others waited for.
     pub(crate) last: Option<SampleTrace>,
     /// Every slot was filled.

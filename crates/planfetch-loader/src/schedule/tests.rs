@@ -45,7 +45,7 @@ impl Play {
                 },
                 1 if !self.making.is_empty() => {
                     let job = self.making.remove(usize::from(choice) % self.making.len());
-                    assert!(self.schedule.deliver(&job, job.place, 10).is_none());
+                    assert!(self.schedule.deliver(&job, job.place, Some(10)).is_none());
                 }
                 _ => match self.schedule.take(|_| false) {
                     Taken::Batch(batch, place) => {
@@ -159,7 +159,7 @@ fn makers_are_woken_before_the_reader_has_taken_all_that_is_ready() {
         play.drive(&[0, 0, 1, 2]);
         // All makers make what they may, and wait.
         while let Next::Make(job) = play.schedule.next() {
-            play.schedule.deliver(&job, job.place, 10);
+            play.schedule.deliver(&job, job.place, Some(10));
         }
         let ready = play.schedule.under_way;
         let woken = (1..=ready).find(|_| {
@@ -175,9 +175,9 @@ fn what_was_made_before_a_restart_is_given_back() {
     let mut schedule = Schedule::<u32>::new(rules(4, None));
     schedule.add_plan(0, plan(8, 2, 0));
     let (Next::Make(first), Next::Make(second)) = (schedule.next(), schedule.next()) else { panic!("two jobs") };
-    assert_eq!(schedule.deliver(&first, 1, 0), None);
+    assert_eq!(schedule.deliver(&first, 1, Some(0)), None);
     assert_eq!(schedule.restart(place(3, 2, 2)), [1]);
-    assert_eq!(schedule.deliver(&second, 2, 0), Some(2));
+    assert_eq!(schedule.deliver(&second, 2, Some(0)), Some(2));
     assert!(matches!(schedule.take(|_| false), Taken::Wait));
     assert!(matches!(schedule.next(), Next::FindPlan(3)));
     schedule.add_plan(3, plan(8, 2, 3));
@@ -191,10 +191,10 @@ fn after_an_error_nothing_comes_and_the_position_stays_whatever_was_taken_behind
         let mut schedule = Schedule::<u32>::new(Rules { in_order, ..rules(4, None) });
         schedule.add_plan(0, plan(8, 2, 0));
         let (Next::Make(first), Next::Make(second)) = (schedule.next(), schedule.next()) else { panic!("two jobs") };
-        schedule.deliver(&second, 2, 0);
+        schedule.deliver(&second, 2, Some(0));
         let early = matches!(schedule.take(|_| false), Taken::Batch(2, _));
         assert_eq!(early, !in_order);
-        schedule.deliver(&first, 1, 0);
+        schedule.deliver(&first, 1, Some(0));
         assert!(matches!(schedule.take(|_| true), Taken::Batch(1, _)));
         assert_eq!(schedule.position(), place(0, 0, 2));
         assert_eq!(schedule.taken_ahead(), if early { vec![1] } else { Vec::new() });
@@ -220,7 +220,7 @@ fn set_epoch_after_a_restore_into_it_changes_nothing_until_a_batch_is_taken() {
     schedule.add_plan(2, plan(8, 2, 2));
     let Next::Make(job) = schedule.next() else { panic!("a job") };
     assert!(schedule.is_restored_to(2));
-    schedule.deliver(&job, 1, 0);
+    schedule.deliver(&job, 1, Some(0));
     schedule.take(|_| false);
     assert!(!schedule.is_restored_to(2));
 }
@@ -251,7 +251,7 @@ proptest! {
 #[test]
 fn one_batch_that_is_much_larger_slows_the_next_ones_down_and_not_the_run() {
     let mut play = Play::new(1_000, 1, Rules { max_bytes: Some(80), ..rules(8, None) });
-    let under_way = |play: &mut Play, bytes| {
+    let under_way = |play: &mut Play, bytes: Option<u64>| {
         play.drive(&[0; 20]);
         let most = play.making.len();
         let job = play.making.remove(0);
@@ -260,10 +260,12 @@ fn one_batch_that_is_much_larger_slows_the_next_ones_down_and_not_the_run() {
         most
     };
     // What a batch takes isn't known before the first one.
-    assert_eq!(under_way(&mut play, 10), 1);
-    assert_eq!(under_way(&mut play, 80), 8);
+    assert_eq!(under_way(&mut play, None), 1);
+    // An error, or a batch of which every sample was skipped, says nothing either.
+    assert_eq!(under_way(&mut play, Some(10)), 1);
+    assert_eq!(under_way(&mut play, Some(80)), 8);
     // What was begun before is finished; after that, one at a time.
-    let after: Vec<usize> = (0..100).map(|_| under_way(&mut play, 10)).collect();
+    let after: Vec<usize> = (0..100).map(|_| under_way(&mut play, Some(10))).collect();
     assert_eq!((after[6], after[20]), (1, 1), "{after:?}");
     assert_eq!(after[99], 8, "{after:?}");
 }

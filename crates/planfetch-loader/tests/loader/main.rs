@@ -6,6 +6,7 @@ mod checkpoint;
 mod collates;
 mod on_error;
 mod parts;
+mod peek;
 mod ranks;
 mod resume;
 mod settings;

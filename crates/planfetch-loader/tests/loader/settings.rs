@@ -63,7 +63,7 @@ fn no_batch_within_the_timeout_is_an_error_that_loses_nothing() {
     assert!(started.elapsed() < Duration::from_millis(3_900), "{:?}", started.elapsed());
     let LoaderError::Timeout { epoch: 0, step: 0, waited, .. } = &error else { panic!("{error}") };
     assert!(Duration::from_millis(30) <= *waited);
-    assert!(error.to_string().starts_with("no batch came within 0.0 s (epoch 0, step 0): its samples"), "{error}");
+    assert!(error.to_string().contains(" s (epoch 0, step 0): its samples are being decoded"), "{error}");
     // What it waits for isn't known yet, and is charged to the batch when it comes.
     let report = loader.report();
     assert_eq!((report.waited_for(Cause::Pending), report.waited), (*waited, *waited), "{report}");
@@ -71,6 +71,8 @@ fn no_batch_within_the_timeout_is_an_error_that_loses_nothing() {
     assert_eq!(steps, (0..16).collect::<Vec<_>>());
     let report = loader.report();
     assert_eq!(report.waited_for(Cause::Pending), Duration::ZERO, "{report}");
+    // A loop that does nothing takes no time, in however many calls it waits.
+    assert!(report.consumer < report.waited / 10, "{report}");
     // Other batches were ready meanwhile, but for its beginning.
     let known = report.waited_for(Cause::Decode) + report.waited_for(Cause::Order);
     assert!(report.waited / 2 < known, "{report}");
@@ -296,7 +298,9 @@ fn from_the_second_epoch_on_clairvoyant_eviction_finds_what_fits_and_the_window_
         let cache = DiskCache::builder(dir.path().join("cache")).with_settings(settings).build().unwrap();
         let dataset = ObjectPathDataset::new(index, |file| Ok(file.len()));
         let provider = ShuffleOncePerEpochPlanProvider::new(200, 4, 1).unwrap();
+        // What is held for batches in the making is no room for what a policy would keep: one batch, and the window.
         let settings = LoaderSettings {
+            prefetch_factor: 1,
             batches_ahead: 3.into(),
             batches_back: 0,
             prune_every: 1,
