@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::key::{ObjectKey, Stamp};
 use crate::shared::Shared;
 use crate::table::{Outcome, Ticket};
+use crate::timeline::{FetchStage, FetchTimeline};
 
 /// How much of a body is kept in memory before it is written. Small objects are written in one go; of a large one no
 /// more than this is in memory at a time.
@@ -108,6 +109,7 @@ impl Body {
         key: ObjectKey,
         ticket: Ticket,
         chunk: Bytes,
+        timeline: &mut FetchTimeline,
     ) -> Result<(), Failure> {
         shared.counters.bytes_downloaded.add(chunk.len() as u64);
         self.len += chunk.len() as u64;
@@ -116,7 +118,10 @@ impl Body {
         if SPILL_BYTES <= self.chunks_len && !self.in_memory {
             let body = std::mem::replace(self, Self::new());
             let spiller = Arc::clone(shared);
+            // The store waits for the disk here, and not the disk for the store.
+            timeline.begin(FetchStage::Write);
             *self = shared.write_blocking(move || body.spill(&spiller, key, ticket)).await;
+            timeline.begin(FetchStage::Body);
             if self.in_memory && STREAM_BYTES < self.expected {
                 return Err(Failure::Unwritten);
             }

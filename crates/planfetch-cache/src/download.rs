@@ -215,7 +215,7 @@ impl Download {
             Some(file) => body.write_to(file),
             None => {}
         }
-        self.receive(body, result, expected).await
+        self.receive(body, result, expected, timeline).await
     }
 
     /// Makes room on disk for the object, and the file that shows others that it is taken; returns none where there is
@@ -230,7 +230,13 @@ impl Download {
     }
 
     /// Takes in the body of one response.
-    async fn receive(&self, body: &mut Body, result: GetResult, expected: u64) -> Result<(), Failure> {
+    async fn receive(
+        &self,
+        body: &mut Body,
+        result: GetResult,
+        expected: u64,
+        timeline: &mut FetchTimeline,
+    ) -> Result<(), Failure> {
         let (shared, key, ticket) = (&self.shared, self.fetch.key, self.fetch.ticket);
         let failed = |error| Failure::Store(error, Default::default());
         if let GetResultPayload::File(..) = result.payload
@@ -238,7 +244,7 @@ impl Download {
         {
             // One read, where the stream would make one for each 8 KiB.
             let bytes = within(self.limit(), result.bytes()).await?.map_err(failed)?;
-            body.push(shared, key, ticket, bytes).await?;
+            body.push(shared, key, ticket, bytes, timeline).await?;
         } else {
             let mut stream: BoxStream<'static, _> = result.into_stream();
             loop {
@@ -250,7 +256,7 @@ impl Download {
                     Ok(Some(Err(error))) => return Err(failed(error)),
                     Err(stalled) => return Err(stalled),
                 };
-                body.push(shared, key, ticket, chunk).await?;
+                body.push(shared, key, ticket, chunk, timeline).await?;
             }
         }
         if body.len == expected {

@@ -70,7 +70,9 @@ fn a_large_object_comes_by_several_ranges_and_every_byte_is_right() {
         let file = cache.ensure_local("s3://data/large").unwrap();
         assert!(read(&file) == large, "{fault:?}");
         let counts = server.counts();
-        assert!(13 <= counts.requests && (2..=4).contains(&counts.most_at_once), "{fault:?} {counts:?}");
+        // A store that refuses every third request is asked for one part at a time sooner or later, and maybe at once.
+        let least = if matches!(fault, Some(Fault::SlowDown)) { 1 } else { 2 };
+        assert!(13 <= counts.requests && (least..=4).contains(&counts.most_at_once), "{fault:?} {counts:?}");
         drop(file);
         drop(cache);
         // The checksum in the name, put together from those of the parts, is that of the whole.
@@ -172,7 +174,13 @@ fn a_timeline_says_where_the_time_went() {
     server.put("data", "refused", &content(2, 1_000));
     server.inject(FaultRule::always(Fault::Latency(Duration::from_millis(120))).on("slow"));
     server.inject(FaultRule::first(1, Fault::SlowDown).on("refused"));
-    let settings = CacheSettings { initial_backoff: Duration::from_millis(200), download_concurrency: 1, ..quick() };
+    server.put("data", "large", &content(3, 20 << 20));
+    let settings = CacheSettings {
+        initial_backoff: Duration::from_millis(200),
+        download_concurrency: 1,
+        part_concurrency: 1,
+        ..quick()
+    };
     let cache = builder(dir.path(), &server).with_settings(settings).build().unwrap();
     let asked = Instant::now();
     let guard = cache.prefetch("s3://data/slow").unwrap();
@@ -191,6 +199,12 @@ fn a_timeline_says_where_the_time_went() {
     let stats = cache.stats();
     let request = FetchStage::ALL.iter().position(|stage| *stage == FetchStage::Request).unwrap();
     assert!(Duration::from_millis(100) < stats.time_by_stage[request], "{stats:?}");
+
+    // A large one is written in between, and then it is the disk that is waited for.
+    let large = cache.ensure_local("s3://data/large").unwrap();
+    let stages: Vec<_> = large.timeline().expect("it was waited for").stages().map(|(stage, ..)| stage).collect();
+    let written = stages.iter().filter(|stage| **stage == FetchStage::Write).count();
+    assert!(2 < written && stages.contains(&FetchStage::Body), "{stages:?}");
 }
 
 #[test]
