@@ -22,6 +22,7 @@ usage: cargo xtask <command>
   book     the book, by mdBook
   features every pair of features of each crate that is published, by cargo-hack
   minimal  what is committed, with the lowest version of each dependency that the manifests allow
+  valgrind what hands memory to libtorch, under valgrind's memcheck
   package  the packages of all crates that are published, each built from its package
   libtorch the library that planfetch-tch links; the commands above begin with it
   bench    the end-to-end measurements, in release
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Some("book") => book::build(),
         Some("features") => libtorch() && features(),
         Some("minimal") => libtorch() && minimal::check(),
+        Some("valgrind") => libtorch() && valgrind(),
         Some("package") => libtorch() && package(),
         Some("bench") => bench(),
         None | Some("help" | "--help" | "-h") => {
@@ -158,6 +160,20 @@ fn features() -> bool {
     let without = ["--exclude-features", "turbojpeg", "--ignore-unknown-features", "--lib", "--bins", "--locked"];
     let deny = ["--", "-D", "warnings"];
     run("features", "cargo", &[&hack[..], &without, &published(), &deny].concat(), &[])
+}
+
+fn valgrind() -> bool {
+    let runner = "target.'cfg(unix)'.runner = 'valgrind --quiet --leak-check=full --show-leak-kinds=definite \
+                  --errors-for-leak-kinds=definite --error-exitcode=9'";
+    let test = ["--config", runner, "test", "--locked", "--package", "planfetch-tch"];
+    // Memcheck does not know the newest vector instructions.
+    let variables = [("ATEN_CPU_CAPABILITY", "default"), ("PROPTEST_CASES", "2")];
+    [
+        &["--lib", "--", "foreign", "ahead", "--test-threads=1"][..],
+        &["--test", "loader", "--", "every_element", "no_tensor_changes", "--test-threads=1"],
+    ]
+    .iter()
+    .all(|tests| run("memory", "cargo", &[&test[..], tests].concat(), &variables))
 }
 
 fn package() -> bool {

@@ -45,6 +45,10 @@
 //! batch, and when the last view of it is gone, the memory goes back to the loader to be filled again. So a buffer is
 //! never changed while a tensor sees it, and a tensor that is kept for long costs the loader another buffer, no more.
 //!
+//! For a GPU, the batch that comes next is copied to pinned memory and uploaded on a stream of its own while the loop
+//! computes with the one before, where it is ready by then; what the loop computes with it waits for the copy on the device,
+//! and the program does not. Where the run stands is not touched by that: a batch is taken when the loop takes it.
+//!
 //! # State
 //!
 //! [`TchLoader::state`] goes into a checkpoint beside the `VarStore`, by
@@ -53,8 +57,7 @@
 //!
 //! # What it does not do
 //!
-//! It does not average gradients between processes. One batch is uploaded when it is asked for, and not ahead of it. No
-//! part that needs a GPU has been run on one yet.
+//! It does not average gradients between processes. No part that needs a GPU has been run on one yet.
 //!
 //! # libtorch
 //!
