@@ -5,11 +5,12 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::say;
+use crate::wheels::{self, remove, run, set_link};
 
 /// What tch 0.22 wants.
 const VERSION: &str = "2.9.0+cpu";
@@ -103,19 +104,7 @@ fn lay_down(cache: &Path, folder: &Path) -> io::Result<()> {
     remove(&unfinished)?;
     fs::create_dir_all(&unfinished)?;
     let (wheels, made) = (unfinished.join("wheels"), unfinished.join("libtorch"));
-    let requirements = unfinished.join("requirements.txt");
-    fs::write(&requirements, REQUIREMENTS)?;
-    // The same wheels whichever Python runs pip, from the index that the user's pip is configured for.
-    let platform = ["--python-version", "3.11", "--implementation", "cp", "--abi", "cp311", "--abi", "none"];
-    let download = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir"];
-    run(Command::new("python3")
-        .args(download)
-        .args(platform)
-        .args(["--platform", "manylinux_2_28_x86_64", "--platform", "manylinux2014_x86_64", "--require-hashes"])
-        .arg("--requirement")
-        .arg(&requirements)
-        .arg("--dest")
-        .arg(&wheels))?;
+    wheels::download(REQUIREMENTS, &wheels)?;
     run(Command::new("python3").args(["-c", EXTRACT]).args([&wheels, &made]))?;
     remove(&wheels)?;
     let lib = made.join("lib");
@@ -135,50 +124,4 @@ fn lay_down(cache: &Path, folder: &Path) -> io::Result<()> {
     remove(&unfinished)?;
     say("libtorch: done\n");
     Ok(())
-}
-
-/// Points `link` to `folder`, at once for whoever looks.
-fn set_link(link: &Path, folder: &Path) -> io::Result<()> {
-    let folder = folder.canonicalize()?;
-    if fs::read_link(link).is_ok_and(|target| target == folder) {
-        return Ok(());
-    }
-    let parent = link.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(parent)?;
-    let beside = parent.join(format!("libtorch.{}", std::process::id()));
-    remove_file(&beside)?;
-    symlink(&folder, &beside)?;
-    fs::rename(&beside, link)
-}
-
-#[cfg(unix)]
-fn symlink(folder: &Path, link: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(folder, link)
-}
-
-#[cfg(not(unix))]
-fn symlink(_folder: &Path, _link: &Path) -> io::Result<()> {
-    Err(io::Error::other("links are made on Unix alone"))
-}
-
-fn run(command: &mut Command) -> io::Result<()> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let status =
-        command.status().map_err(|error| io::Error::new(error.kind(), format!("can't run {program}: {error}")))?;
-    if status.success() { Ok(()) } else { Err(io::Error::other(format!("{program} failed: {status}"))) }
-}
-
-fn remove(folder: &Path) -> io::Result<()> {
-    absent(fs::remove_dir_all(folder))
-}
-
-fn remove_file(file: &Path) -> io::Result<()> {
-    absent(fs::remove_file(file))
-}
-
-fn absent(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

