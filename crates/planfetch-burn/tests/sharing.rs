@@ -108,8 +108,8 @@ fn keep_and_write<T: Element + Pixel>(staging: bool) {
                 0 => kept.push((images.clone().narrow(0, 1, 3), labels.clone().narrow(0, 1, 3))),
                 1 => {
                     let whole = images.clone();
-                    let written = images.slice_assign([0..2], Tensor::ones([2, 3, SIDE, SIDE], &Device::flex()));
-                    assert_eq!(written.slice([0..2]).min().into_scalar::<f32>(), 1.0);
+                    let written = images.slice_assign([0..2, 0..3], Tensor::ones([2, 3, SIDE, SIDE], &Device::flex()));
+                    assert_eq!(written.narrow(0, 0, 2).min().into_scalar::<f32>(), 1.0);
                     kept.push((whole, labels));
                     continue;
                 }

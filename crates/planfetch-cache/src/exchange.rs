@@ -5,12 +5,12 @@
 //! way in the same task.
 
 use std::cell::Cell;
-#[cfg(feature = "cloud")]
+#[cfg(feature = "_cloud")]
 use std::time::SystemTime;
 use std::time::{Duration, Instant};
 
 /// The longest pause that a server may ask for.
-#[cfg(feature = "cloud")]
+#[cfg(feature = "_cloud")]
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// What one request was answered.
@@ -40,7 +40,7 @@ pub(crate) async fn observed<T>(request: impl Future<Output = T>) -> (T, Answer)
 }
 
 /// Reads the header `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date.
-#[cfg(feature = "cloud")]
+#[cfg(feature = "_cloud")]
 fn parse_retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     let pause = match value.parse() {
@@ -50,10 +50,10 @@ fn parse_retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     Some(pause.min(MAX_RETRY_AFTER))
 }
 
-#[cfg(feature = "cloud")]
+#[cfg(feature = "_cloud")]
 pub(crate) use connector::ObservingConnector;
 
-#[cfg(feature = "cloud")]
+#[cfg(feature = "_cloud")]
 mod connector {
     use async_trait::async_trait;
     use object_store::client::{
@@ -97,7 +97,7 @@ mod connector {
     }
 }
 
-#[cfg(all(test, feature = "cloud"))]
+#[cfg(all(test, feature = "_cloud"))]
 mod tests {
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The object stores behind the cache.
 
-#[cfg(feature = "cloud")]
+#[cfg(feature = "_cloud")]
 mod cloud;
 #[cfg(feature = "aws")]
 mod s3;
@@ -219,7 +219,7 @@ impl Stores {
     }
 
     async fn open(&self, uri: &ObjectUri<'_>, retries: Retries) -> Result<Arc<dyn ObjectStore>, CacheError> {
-        #[cfg(not(feature = "cloud"))]
+        #[cfg(not(feature = "_cloud"))]
         let _ = retries;
         match uri.scheme {
             #[cfg(feature = "aws")]

@@ -120,6 +120,16 @@ fn main() -> Result<(), BoxError> {
     train(&Options::parse())
 }
 
+/// Returns the device of a rank: one for each rank of a machine, as its launcher numbers them there.
+fn device(world: World) -> Device {
+    let local = ["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"];
+    let local = local.iter().find_map(|name| std::env::var(name).ok()?.parse().ok()).unwrap_or(world.rank);
+    match u32::try_from(Cuda::device_count()) {
+        Ok(count) if 0 < count => Device::Cuda((local % count) as usize),
+        _ => Device::Cpu,
+    }
+}
+
 #[expect(clippy::print_stdout, reason = "the trainer reports on standard output")]
 fn train(options: &Options) -> Result<(), BoxError> {
     let found = World::from_env()?;
@@ -129,11 +139,7 @@ fn train(options: &Options) -> Result<(), BoxError> {
         return Err(format!("--batch-size is {}, not a multiple of the number of ranks", options.batch_size).into());
     }
     let mut ranks = Ranks::join(world, options.sum_at.as_deref())?;
-    // As launchers number them: the ranks of a machine one after another, one for each device.
-    let device = match u32::try_from(Cuda::device_count()) {
-        Ok(count) if 0 < count => Device::Cuda((world.rank % count) as usize),
-        _ => Device::Cpu,
-    };
+    let device = device(world);
 
     let train_cache = options.cache("train", world, CacheSettings::default())?;
     let valid_settings = CacheSettings {
