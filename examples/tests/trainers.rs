@@ -182,3 +182,52 @@ fn photographs_in_folders_are_trained_on_with_augmentation_and_a_resumed_run_goe
     // Of each batch, to the last bit.
     assert_eq!(losses("resumed"), losses("whole"));
 }
+
+#[test]
+fn photographs_behind_indexes_of_an_s3_server_are_trained_on_and_those_to_validate_with_stay_on_disk() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
+    for (bucket, n) in [("photos", 24), ("valid", 10)] {
+        let index = fixtures::put_photographs(&server, bucket, n);
+        server.put(bucket, "index.csv", index.as_bytes());
+    }
+    let run = |epochs: &str, resume: &str| {
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let output = Command::new(env!("CARGO_BIN_EXE_imagenet"))
+            .args(["--train", "s3://photos/index.csv", "--valid", "s3://valid/index.csv"])
+            .args(["--endpoint", &server.endpoint(), "--cache-dir", &path("cache"), "--artifacts", &path("artifacts")])
+            .args(["--size", "32", "--batch-size", "8", "--epochs", epochs, "--resume", resume])
+            .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+            .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("24 images of 4 classes to train on, 10 to validate with"), "{text}");
+    };
+    run("2", "0");
+    run("3", "2");
+    let pictures = |bucket: &str| -> Vec<u64> {
+        let counts = server.counts();
+        let of_bucket = counts.by_path.iter().filter(|(path, _)| path.contains(bucket) && path.ends_with(".jpg"));
+        of_bucket.map(|(_, &requests)| requests).collect()
+    };
+    assert_eq!(pictures("/valid/"), [1; 10], "three epochs in two processes");
+    assert_eq!(pictures("/photos/").len(), 24);
+
+    // Of four classes, the four most likely hold the right one; the most likely one, some of the time.
+    for epoch in 1..=3 {
+        let metric = |name: &str| -> Vec<f64> {
+            let folder = dir.path().join(format!("artifacts/valid/epoch-{epoch}"));
+            let log = fs::read_dir(&folder)
+                .unwrap()
+                .map(|entry| entry.unwrap())
+                .find(|entry| entry.file_name().to_str().unwrap().starts_with(name))
+                .unwrap_or_else(|| panic!("no {name} in {}", folder.display()));
+            let text = fs::read_to_string(log.path()).unwrap();
+            text.lines().map(|line| line.split(',').next().unwrap().parse().unwrap()).collect()
+        };
+        let (top_1, top_4) = (metric("Accuracy"), metric("Top-K"));
+        assert!(2 <= top_4.len() && top_4.iter().all(|&share| share == 100.0), "epoch {epoch}: {top_4:?}");
+        assert!(2 <= top_1.len() && top_1.iter().all(|share| (0.0..=100.0).contains(share)), "{top_1:?}");
+    }
+}
