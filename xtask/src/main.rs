@@ -177,7 +177,7 @@ fn features() -> bool {
 }
 
 fn valgrind() -> bool {
-    let runner = "target.'cfg(unix)'.runner = 'valgrind --quiet --leak-check=full --show-leak-kinds=definite \
+    let runner = "target.'cfg(unix)'.runner = 'valgrind --fair-sched=yes --quiet --leak-check=full --show-leak-kinds=definite \
                   --errors-for-leak-kinds=definite --error-exitcode=9'";
     let test = ["--config", runner, "test", "--locked", "--package", "planfetch-tch"];
     // Memcheck does not know the newest vector instructions.
