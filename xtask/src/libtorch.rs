@@ -4,7 +4,7 @@
 //! libraries are taken, and two small ones that they need from wheels of their own.
 
 use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -88,21 +88,11 @@ fn is_whole(folder: &Path) -> bool {
 }
 
 fn lay_down(cache: &Path, folder: &Path) -> io::Result<()> {
-    if is_whole(folder) {
-        return Ok(());
-    }
-    fs::create_dir_all(cache)?;
-    // Of several processes one downloads. The lock ends with its process, however that ends.
-    let lock = File::create(cache.join("libtorch.lock"))?;
-    lock.lock()?;
-    if is_whole(folder) {
-        return Ok(());
-    }
+    wheels::lay_down(cache, "libtorch", || is_whole(folder), |unfinished| make(unfinished, folder))
+}
+
+fn make(unfinished: &Path, folder: &Path) -> io::Result<()> {
     say(&format!("libtorch: downloading 0.9 GB, of which 0.4 GB stay in {}\n", folder.display()));
-    // What a process that was killed has left lies here, and goes now.
-    let unfinished = cache.join("libtorch.unfinished");
-    remove(&unfinished)?;
-    fs::create_dir_all(&unfinished)?;
     let (wheels, made) = (unfinished.join("wheels"), unfinished.join("libtorch"));
     wheels::download(REQUIREMENTS, &wheels)?;
     run(Command::new("python3").args(["-c", EXTRACT]).args([&wheels, &made]))?;
@@ -121,7 +111,6 @@ fn lay_down(cache: &Path, folder: &Path) -> io::Result<()> {
     fs::write(made.join("build-version"), format!("{VERSION}\n"))?;
     remove(folder)?;
     fs::rename(&made, folder)?;
-    remove(&unfinished)?;
     say("libtorch: done\n");
     Ok(())
 }

