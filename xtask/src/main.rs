@@ -62,7 +62,7 @@ const FEATURE_TESTS: &[(&str, &str, &[&str])] = &[
     ("planfetch-index", "arrow,object_store", &["--lib", "--tests"]),
     ("planfetch-cache", "http,mmap", &["--test", "features"]),
     ("planfetch-loader", "metrics,indicatif", &["--test", "export"]),
-    ("planfetch", "config,listing,arrow", &["--lib"]),
+    ("planfetch", "config,listing,arrow", &["--lib", "--test", "integration"]),
 ];
 
 fn main() -> ExitCode {

@@ -13,7 +13,7 @@ use crate::error::IndexError;
 use crate::labels::LabelKind;
 use crate::sample_index::SampleIndex;
 use crate::table::{ColumnSettings, Columns, RangeColumns, Role, Rows};
-use crate::uri::shorten;
+use crate::uri::{folder_of, shorten};
 use decoded::Decoded;
 use records::{MAX_RECORD, RecordError, Records};
 
@@ -57,7 +57,7 @@ pub struct CsvSettings {
     pub ranges: RangeColumns,
     /// As [`ColumnSettings::prefix`]. Default: none, and then all URIs must lie in one bucket.
     pub prefix: Option<String>,
-    /// As [`ColumnSettings::base`]. Default: none, and then every URI needs a scheme.
+    /// As [`ColumnSettings::base`]. Default: none.
     pub base: Option<String>,
 }
 
@@ -80,6 +80,13 @@ impl Default for CsvSettings {
 }
 
 impl CsvSettings {
+    /// As [`ColumnSettings::with_base_of`].
+    #[must_use]
+    pub fn with_base_of(mut self, location: &str) -> Self {
+        self.base = self.base.or_else(|| folder_of(location));
+        self
+    }
+
     /// Returns what is not about CSV alone: the settings for a typed table with the same columns.
     #[must_use]
     pub fn columns(&self) -> ColumnSettings {
@@ -101,19 +108,25 @@ impl CsvSettings {
 ///
 /// The first row names the columns; which of them hold URIs and labels is set in `settings`, the others are ignored.
 /// Fields may be quoted (RFC 4180), lines may end in LF or CRLF, the last one in nothing, and a byte-order mark is skipped.
-/// A file that is compressed with gzip or Zstandard is known by its first bytes, whatever its name.
+/// A file that is compressed with gzip or Zstandard is known by its first bytes, whatever its name. A URI without a scheme
+/// is a path that is relative to the file's folder, unless [`CsvSettings::base`] names another.
 ///
 /// # Errors
 ///
 /// [`IndexError`] when the file can't be read, is cut or damaged, a column is missing, a row is ragged or longer than
-/// 16 MiB, a URI has no scheme or lies in another bucket, or a label is missing or none. Nothing is half-built.
+/// 16 MiB, a URI names no object or lies in another bucket, or a label is missing or none. Nothing is half-built.
 pub fn load_index_csv(path: impl AsRef<Path>, settings: &CsvSettings) -> Result<SampleIndex, IndexError> {
-    let file = path.as_ref().display().to_string();
+    let path = path.as_ref();
+    let file = path.display().to_string();
     let opened = File::open(path).map_err(|source| IndexError::Read { file: file.clone(), source })?;
-    read_index_csv(opened, &file, settings)
+    // What has no name in UTF-8 can't be the base of a URI.
+    let settings = path.to_str().map_or_else(|| settings.clone(), |path| settings.clone().with_base_of(path));
+    read_index_csv(opened, &file, &settings)
 }
 
 /// Reads an index in CSV from `reader`; `file` names it in errors. See [`load_index_csv`].
+///
+/// Every URI needs a scheme here, unless [`CsvSettings::base`] is set.
 ///
 /// # Errors
 ///

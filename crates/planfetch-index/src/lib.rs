@@ -39,7 +39,8 @@
 //! A scheme, `://`, and the rest, byte for byte: nothing is percent-decoded or normalised, so that
 //! `s3://bucket/a b%20~#é.jpg` names the key `a b%20~#é.jpg` and no other.
 //! A local file is `file://` and its absolute path: `file:///data/cat.jpg`.
-//! In a table, what has no scheme is a path relative to [`ColumnSettings::base`]; there, `.` and `..` are resolved.
+//! In a table, what has no scheme is a path relative to where the table lies, or to [`ColumnSettings::base`]; there, `.`
+//! and `..` are resolved.
 //!
 //! # What it does not do
 //!

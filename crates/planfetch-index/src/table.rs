@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::error::IndexError;
 use crate::labels::{LabelKind, Labels};
 use crate::sample_index::SampleIndex;
-use crate::uri::{Base, UriRule, shorten};
+use crate::uri::{Base, UriRule, folder_of, shorten};
 use crate::uri_list::UriList;
 
 /// Which columns of a table hold what, for tables that are typed: Parquet files and Arrow record batches.
@@ -45,8 +45,18 @@ pub struct ColumnSettings {
     /// What a URI without a scheme is taken to be relative to, such as `s3://bucket/train/`, or `file:///data/` for
     /// local paths. What begins with a slash is relative to the bucket, or to the root of the file system. The parts
     /// `.` and `..` of a path, as `find` writes them, are resolved by the text alone, links or not; what leads out of
-    /// the bucket is an error. Default: none, and a URI without a scheme is an error.
+    /// the bucket is an error. Default: none, which is the folder that the table lies in where that is known, as for
+    /// [`load_index_csv`](crate::load_index_csv); else a URI without a scheme is an error.
     pub base: Option<String>,
+}
+
+impl ColumnSettings {
+    /// Sets [`base`](Self::base), unless it is set, to the folder of a table at `location`, which is a path or a URI.
+    #[must_use]
+    pub fn with_base_of(mut self, location: &str) -> Self {
+        self.base = self.base.or_else(|| folder_of(location));
+        self
+    }
 }
 
 impl Default for ColumnSettings {
@@ -267,7 +277,7 @@ impl Rows {
     #[inline]
     pub(crate) fn push_uri(&mut self, uri: &str) -> Result<(), String> {
         let uri = match &mut self.base {
-            Some(base) if !uri.contains("://") => base.join(uri)?,
+            Some(base) if !self.rule.has_passed(uri) && !uri.contains("://") => base.join(uri)?,
             _ => uri,
         };
         self.rule.check(uri)?;

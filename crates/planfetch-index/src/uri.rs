@@ -1,5 +1,7 @@
 //! What a URI must look like, and where it may lie.
 
+use std::path::Component;
+
 /// Checks that `uri` has a scheme (RFC 3986, section 3.1) and names something. The error says what to do.
 pub(crate) fn check_uri(uri: &str) -> Result<(), String> {
     let advice = "write s3://bucket/key, or file:///absolute/path for a local file";
@@ -26,6 +28,21 @@ pub(crate) fn bucket(uri: &str) -> &str {
         Some(at) => &uri[..=authority + at],
         None => uri,
     }
+}
+
+/// Returns the URI of the folder that lies at a location: that of the path's or URI's parent; `None` where the folder is
+/// none or has no name in UTF-8.
+pub(crate) fn folder_of(location: &str) -> Option<String> {
+    if location.contains("://") {
+        return location.rfind('/').map(|at| location[..=at].to_owned());
+    }
+    let path = std::path::absolute(location).ok()?;
+    let folder = path.parent()?;
+    // Only the file system knows where `..` leads behind a link.
+    let has_dots = folder.components().any(|part| part == Component::ParentDir);
+    let folder = if has_dots { std::fs::canonicalize(folder).ok()? } else { folder.to_owned() };
+    let folder = folder.to_str()?;
+    Some(if folder.ends_with('/') { format!("file://{folder}") } else { format!("file://{folder}/") })
 }
 
 /// What paths are relative to.
@@ -109,10 +126,13 @@ impl UriRule {
     /// Lets `uri` through or says what is wrong with it and what to do.
     #[inline]
     pub(crate) fn check(&mut self, uri: &str) -> Result<(), String> {
-        if !self.passed.is_empty() && uri.len() > self.passed.len() && uri.starts_with(&self.passed) {
-            return Ok(());
-        }
-        self.check_anew(uri)
+        if self.has_passed(uri) { Ok(()) } else { self.check_anew(uri) }
+    }
+
+    /// Returns whether `uri` begins as one that was let through, and so would be too.
+    #[inline]
+    pub(crate) fn has_passed(&self, uri: &str) -> bool {
+        !self.passed.is_empty() && uri.len() > self.passed.len() && uri.starts_with(&self.passed)
     }
 
     fn check_anew(&mut self, uri: &str) -> Result<(), String> {
@@ -155,6 +175,15 @@ pub(crate) fn shorten(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_location_lies_in_a_folder() {
+        assert_eq!(folder_of("s3://b/sets/train.csv").as_deref(), Some("s3://b/sets/"));
+        assert_eq!(folder_of("/data/train.csv").as_deref(), Some("file:///data/"));
+        assert_eq!(folder_of("/train.csv").as_deref(), Some("file:///"));
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(folder_of("train.csv").unwrap(), format!("file://{}/", here.display()));
+    }
 
     #[test]
     fn a_bucket_ends_at_the_first_slash() {

@@ -5,19 +5,17 @@
 //! batch when it is started again. The optimizer is plain SGD, since tch saves no state of one.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use flate2::read::GzDecoder;
-use image::GrayImage;
 use planfetch::prelude::*;
 use planfetch_tch::{TchLoader, TchLoaderBuilder};
 use tch::nn::{self, ModuleT, OptimizerConfig};
 use tch::{Device, Kind, Tensor};
 
-/// 1,797 rows of 64 pixels in 0..=16 and the digit; see `examples/data/README.md` of the workspace.
-const DIGITS: &[u8] = include_bytes!("../../../examples/data/optdigits.csv.gz");
+#[path = "data/digits.rs"]
+mod digits;
 
 /// Trains a classifier of handwritten digits
 #[derive(Debug, Parser)]
@@ -70,31 +68,6 @@ fn net(root: &nn::Path<'_>, size: i64) -> impl ModuleT + use<> {
         .add(nn::linear(root / "dense2", 64, 10, Default::default()))
 }
 
-/// Writes every digit as a PNG file below `folder`, unless it has been done, and returns the path of their index.
-fn write_digits(folder: &Path) -> Result<String, BoxError> {
-    let index_path = folder.join("index.csv");
-    // The index is written last: where it is, everything is.
-    if !index_path.exists() {
-        fs::create_dir_all(folder)?;
-        let root = folder.canonicalize()?;
-        let mut text = String::new();
-        GzDecoder::new(DIGITS).read_to_string(&mut text)?;
-        let mut index = String::from("s3_uri,label\n");
-        for (row, line) in text.lines().enumerate() {
-            let mut values = line.split(',').map(str::parse::<u8>).collect::<Result<Vec<u8>, _>>()?;
-            let label = values.pop().ok_or("an empty row")?;
-            let pixels = values.into_iter().map(|value| (u16::from(value) * 255 / 16) as u8).collect();
-            let path = root.join(format!("{row:04}.png"));
-            GrayImage::from_raw(8, 8, pixels).ok_or("a digit has 64 pixels")?.save(&path)?;
-            index.push_str(&format!("file://{},{label}\n", path.to_str().ok_or("the folder's path is not UTF-8")?));
-        }
-        let unfinished = folder.join("index.csv.unfinished");
-        fs::write(&unfinished, index)?;
-        fs::rename(&unfinished, &index_path)?;
-    }
-    Ok(index_path.display().to_string())
-}
-
 fn main() -> Result<(), BoxError> {
     train(&Options::parse())
 }
@@ -105,7 +78,7 @@ fn train(options: &Options) -> Result<(), BoxError> {
     let cache = DiskCache::builder(options.data_dir.join("cache")).with_store_settings(stores).build()?;
     let location = match &options.index {
         Some(location) => location.clone(),
-        None => write_digits(&options.data_dir.join("store"))?,
+        None => digits::write_digits(&options.data_dir.join("store"))?.display().to_string(),
     };
     let index = load_index(&location, &CsvSettings::default(), &cache)?;
     let n = usize::try_from(index.len())?;

@@ -4,9 +4,10 @@
 
 use std::env;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use planfetch::prelude::CheckpointRecorder;
 use planfetch_testkit::fixtures;
@@ -42,6 +43,12 @@ fn text(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Reads until the trainer has saved step 3 of the 4 of the first epoch.
+fn wait_until_saved(child: &mut Child) {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.map(Result::unwrap).any(|line| line == "saved 3"));
+}
+
 fn model(dir: &Path, name: &str) -> Vec<u8> {
     let checkpoints = CheckpointRecorder::new(dir.join(name)).unwrap();
     fs::read(checkpoints.latest().unwrap().unwrap().path.join("model.safetensors")).unwrap()
@@ -56,10 +63,9 @@ fn a_resumed_run_has_the_weights_of_one_that_was_not_stopped() {
     // 4 classes, so any of them is among the first 4.
     assert!(whole.contains("top-5 100.00 %"), "{whole}");
 
-    // Another, killed as soon as it has saved step 3 of the 4 of the first epoch.
+    // Another, killed as soon as it has saved.
     let mut child = program(dir.path(), "killed", "2").spawn().unwrap();
-    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-    assert!(lines.map(Result::unwrap).any(|line| line == "saved 3"));
+    wait_until_saved(&mut child);
     child.kill().unwrap();
     child.wait().unwrap();
     let resumed = text(program(dir.path(), "killed", "2").output().unwrap());
@@ -67,33 +73,54 @@ fn a_resumed_run_has_the_weights_of_one_that_was_not_stopped() {
     assert!(model(dir.path(), "whole") == model(dir.path(), "killed"), "{whole}\n{resumed}");
 }
 
-#[test]
-fn two_ranks_train_one_net_and_a_world_without_an_address_is_an_error() {
-    let dir = tempfile::tempdir().unwrap();
-    photographs(dir.path());
-    let rank = |rank: &str, address: &[&str]| {
-        let mut command = program(dir.path(), "two", "2");
-        command.args(address).env("RANK", rank).env("WORLD_SIZE", "2");
-        command
-    };
-    let alone = rank("1", &[]).output().unwrap();
-    assert!(String::from_utf8(alone.stderr).unwrap().contains("--sum-at is missing"));
-
-    // A port that is free, as long as nobody takes it in between.
+/// Two ranks that meet at a port that is free, as long as nobody takes it in between.
+fn two_ranks(dir: &Path, name: &str) -> [Child; 2] {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
-    let second = rank("1", &["--sum-at", &address]).spawn().unwrap();
-    let first = text(rank("0", &["--sum-at", &address]).output().unwrap());
-    let second = text(second.wait_with_output().unwrap());
-    let part = |text: &str, from: &str| {
-        let lines = text.lines().filter(|line| line.contains(from));
-        lines.map(|line| line[line.find(from).unwrap()..].to_owned()).collect::<Vec<_>>()
-    };
+    ["0", "1"].map(|rank| {
+        let mut command = program(dir, name, "2");
+        command.args(["--sum-at", &address]).env("RANK", rank).env("WORLD_SIZE", "2");
+        command.spawn().unwrap()
+    })
+}
+
+/// The parts of lines from a word on.
+fn parts(text: &str, from: &str) -> Vec<String> {
+    text.lines().filter_map(|line| line.find(from).map(|at| line[at..].to_owned())).collect()
+}
+
+#[test]
+fn two_ranks_train_one_net_and_go_on_together() {
+    let dir = tempfile::tempdir().unwrap();
+    photographs(dir.path());
+    let [first, second] = two_ranks(dir.path(), "whole").map(|child| text(child.wait_with_output().unwrap()));
     // Each has images of its own, and both count all of the validation.
-    let losses = part(&first, "loss ");
-    assert!(losses.len() == 2 && losses != part(&second, "loss "), "{first}\n{second}");
-    assert_eq!(part(&first, "top-1 "), part(&second, "top-1 "));
+    let losses = parts(&first, "loss ");
+    assert!(losses.len() == 2 && losses != parts(&second, "loss "), "{first}\n{second}");
+    assert_eq!(parts(&first, "top-1 "), parts(&second, "top-1 "));
     // To the last digit, since each step adds the gradients of both.
-    assert_eq!(part(&first, "weights ").len(), 1);
-    assert_eq!(part(&first, "weights "), part(&second, "weights "));
+    assert_eq!(parts(&first, "weights ").len(), 1);
+    assert_eq!(parts(&first, "weights "), parts(&second, "weights "));
+
+    // Both killed, and begun anew from what rank 0 has saved.
+    let mut killed = two_ranks(dir.path(), "killed");
+    wait_until_saved(&mut killed[0]);
+    for child in &mut killed {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let resumed = two_ranks(dir.path(), "killed").map(|child| text(child.wait_with_output().unwrap()));
+    for (rank, resumed) in resumed.iter().enumerate() {
+        assert!(resumed.contains("going on after step"), "rank {rank}: {resumed}");
+        assert_eq!(parts(resumed, "weights "), parts(&first, "weights "), "rank {rank}");
+    }
+    assert!(model(dir.path(), "whole") == model(dir.path(), "killed"), "{first}\n{}", resumed[0]);
+}
+
+#[test]
+fn a_world_without_an_address_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    photographs(dir.path());
+    let alone = program(dir.path(), "alone", "1").env("RANK", "1").env("WORLD_SIZE", "2").output().unwrap();
+    assert!(String::from_utf8(alone.stderr).unwrap().contains("--sum-at is missing"));
 }

@@ -68,16 +68,17 @@ pub fn put_photographs(server: &S3Server, bucket: &str, n: usize) -> String {
 }
 
 /// Puts 10,000 images of 12 by 12 pixels into `bucket` as `<row>.png`, and returns the index of them in CSV: the digits of
-/// 8 by 8 pixels that the index at `digits` lists by `file://`, each at several places of the larger image.
+/// 8 by 8 pixels that the index at `digits` lists by names relative to it, each at several places of the larger image.
 ///
 /// Every fifth row comes from a fifth row of the digits, so that those that are held out show digits that are not trained
 /// on.
 #[must_use]
 pub fn put_moved_digits(server: &S3Server, bucket: &str, digits: &Path) -> String {
     let index = fs::read_to_string(digits).expect("the index of digits can be read");
+    let folder = digits.parent().expect("the index lies in a folder");
     let rows = index.lines().skip(1).map(|line| {
-        let (path, label) = line.strip_prefix("file://").and_then(|line| line.rsplit_once(',')).expect("a file's row");
-        (image::open(path).expect("the digit can be read").to_luma8(), label)
+        let (name, label) = line.rsplit_once(',').expect("a file's row");
+        (image::open(folder.join(name)).expect("the digit can be read").to_luma8(), label)
     });
     let (mut train, mut test) = (Vec::new(), Vec::new());
     for (row, digit) in rows.enumerate() {

@@ -21,7 +21,8 @@ pub enum LoadIndexError {
 /// Reads the index at `location`: a path, or the URI of an object, which is downloaded through `cache`.
 ///
 /// What ends in `.parquet` is read as Parquet, with the feature `arrow`, what ends in `.index` as an index that was
-/// [saved](SampleIndex::save), and everything else as CSV. What contains `://` is a URI, everything else a path.
+/// [saved](SampleIndex::save), and everything else as CSV. What contains `://` is a URI, everything else a path. What has no
+/// scheme in a CSV or Parquet file is relative to the folder of `location`, unless [`CsvSettings::base`] names another.
 ///
 /// An index is downloaded anew each time, and not kept: unlike the objects that it names, it may be written again.
 /// Where processes share the cache's directory, those that load an index at the same moment share one copy of it.
@@ -57,7 +58,7 @@ pub fn load_index(location: &str, settings: &CsvSettings, cache: &DiskCache) -> 
     }
     // A copy that an earlier run left behind must not be taken for the index of today.
     cache.invalidate(location).map_err(LoadIndexError::Object)?;
-    let index = download_index(location, format, settings, cache);
+    let index = download_index(location, format, &settings.clone().with_base_of(location), cache);
     // Whatever came of it, nothing of it stays, be it too young to be evicted.
     cache.invalidate(location).map_err(LoadIndexError::Object)?;
     index

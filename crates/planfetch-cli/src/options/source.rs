@@ -1,6 +1,6 @@
 //! Where the samples come from, and which of them are used.
 
-use std::path::{Component, Path};
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use planfetch::index::RangeColumns;
@@ -165,8 +165,8 @@ impl SourceOptions {
                     Ranges::None => RangeColumns::Named,
                 },
                 prefix: self.prefix.clone(),
-                base: base(&self.index),
                 delimiter: if name.ends_with(".tsv") || name.ends_with(".tab") { b'\t' } else { b',' },
+                ..CsvSettings::default()
             };
             load_index(&self.index, &settings, cache)?
         } else {
@@ -223,20 +223,6 @@ impl SourceOptions {
     }
 }
 
-/// Returns the URI of the folder that an index lies in.
-fn base(location: &str) -> Option<String> {
-    if location.contains("://") {
-        return location.rfind('/').map(|at| location[..=at].to_owned());
-    }
-    let path = std::path::absolute(location).ok()?;
-    let folder = path.parent()?;
-    // Only the file system knows where `..` leads behind a link.
-    let has_dots = folder.components().any(|part| part == Component::ParentDir);
-    let folder = if has_dots { std::fs::canonicalize(folder).ok()? } else { folder.to_owned() };
-    let folder = folder.to_str()?;
-    Some(if folder.ends_with('/') { format!("file://{folder}") } else { format!("file://{folder}/") })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,12 +235,5 @@ mod tests {
         for folder in ["s3://b/train/", "s3://b/train", "s3://b", "gs://b/x.csv/", "/", "."] {
             assert!(!is_table(folder), "{folder}");
         }
-    }
-
-    #[test]
-    fn paths_are_relative_to_where_the_index_lies() {
-        assert_eq!(base("s3://b/sets/train.csv").as_deref(), Some("s3://b/sets/"));
-        assert_eq!(base("/data/train.csv").as_deref(), Some("file:///data/"));
-        assert_eq!(base("/train.csv").as_deref(), Some("file:///"));
     }
 }

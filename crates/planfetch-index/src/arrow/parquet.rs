@@ -19,7 +19,8 @@ const BATCH: usize = 8_192;
 ///
 /// Only the columns that `settings` name are read, row group by row group. See
 /// [`read_index_batches`](crate::read_index_batches) for the types that they may have. Pages may be plain or compressed
-/// with Snappy; those compressed with Zstandard need the feature `parquet-zstd`.
+/// with Snappy; those compressed with Zstandard need the feature `parquet-zstd`. A URI without a scheme is a path that is
+/// relative to the file's folder, unless [`ColumnSettings::base`] names another.
 ///
 /// # Errors
 ///
@@ -39,7 +40,10 @@ const BATCH: usize = 8_192;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn load_index_parquet(path: impl AsRef<Path>, settings: &ColumnSettings) -> Result<SampleIndex, IndexError> {
-    let name = path.as_ref().display().to_string();
+    let path = path.as_ref();
+    let name = path.display().to_string();
+    // What has no name in UTF-8 can't be the base of a URI.
+    let settings = &path.to_str().map_or_else(|| settings.clone(), |path| settings.clone().with_base_of(path));
     let file = File::open(path).map_err(|source| IndexError::Read { file: name.clone(), source })?;
     let parquet_error = |error| IndexError::Format {
         file: name.clone(),

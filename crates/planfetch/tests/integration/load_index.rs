@@ -66,3 +66,40 @@ fn an_index_is_not_kept_whatever_came_of_it() {
         assert_eq!(load_index(&uri, &CsvSettings::default(), &cache).unwrap().len(), 5, "{settings:?}");
     }
 }
+
+/// Writes a table whose rows have no scheme: of one with absolute URIs, the scheme becomes a folder's name.
+#[cfg(feature = "arrow")]
+fn write_parquet(path: &Path) {
+    let absolute = SampleIndex::from_rows(["s3://1.jpg", "s3://2.jpg"].map(|uri| (uri, 0))).unwrap();
+    absolute.save_parquet(path).unwrap();
+    let mut bytes = std::fs::read(path).unwrap();
+    while let Some(at) = bytes.windows(5).position(|window| window == b"s3://") {
+        // Of as many bytes, so that nothing moves.
+        bytes[at..at + 5].copy_from_slice(b"cats/");
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn what_a_table_names_is_relative_to_where_it_lies() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = open(folder.path(), &CacheSettings::default());
+    let csv = folder.path().join("train.csv");
+    std::fs::write(&csv, "s3_uri,label\ncats/1.jpg,0\n./cats/2.jpg,1\n").unwrap();
+    let parquet = folder.path().join("train.parquet");
+    #[cfg(feature = "arrow")]
+    write_parquet(&parquet);
+
+    for table in [csv, parquet].into_iter().filter(|table| table.exists()) {
+        let path = table.to_str().unwrap();
+        for location in [path.to_owned(), format!("file://{path}")] {
+            let index = load_index(&location, &CsvSettings::default(), &cache).unwrap();
+            let expected = ["1", "2"].map(|i| format!("file://{}/cats/{i}.jpg", folder.path().display()));
+            assert_eq!(index.uris().iter().collect::<Vec<_>>(), expected, "{location}");
+
+            let elsewhere = CsvSettings { base: Some("s3://photos/".into()), ..CsvSettings::default() };
+            let index = load_index(&location, &elsewhere, &cache).unwrap();
+            assert_eq!(index.uri(0).as_deref(), Some("s3://photos/cats/1.jpg"), "{location}");
+        }
+    }
+}
