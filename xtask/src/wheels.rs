@@ -54,6 +54,10 @@ pub(crate) fn set_link(link: &Path, folder: &Path) -> io::Result<()> {
     if fs::read_link(link).is_ok_and(|target| target == folder) {
         return Ok(());
     }
+    if link.is_dir() && !link.is_symlink() {
+        let problem = format!("{} is a folder, and no link that was made here; move it away", link.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
+    }
     let parent = link.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(parent)?;
     let name = link.file_name().unwrap_or_default().to_string_lossy();

@@ -14,6 +14,10 @@ use crate::image::DecodedImage;
 use crate::settings::DecodeSettings;
 use crate::transform::Resize;
 
+/// The extensions that files have which [`decode`] takes, without the dot, to tell images from other files by: `jpg`,
+/// `jpeg`, `png`, `webp`, `gif`, `bmp`, `tif`, `tiff`.
+pub const IMAGE_EXTENSIONS: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"];
+
 /// Decodes the bytes of a JPEG, PNG, WebP, GIF, BMP or TIFF file; the first frame of an animation.
 ///
 /// The format is told by the content. Conversions are those of Pillow's `ImageOps.exif_transpose` and `convert("RGB")`

@@ -70,7 +70,7 @@ pub use crate::batch::ImageBatch;
 pub use crate::batch_transform::BatchTransform;
 pub use crate::collate::{ImageCollate, ImageSlot};
 pub use crate::dataset::{ImageDataset, ImageSample};
-pub use crate::decode::decode;
+pub use crate::decode::{IMAGE_EXTENSIONS, decode};
 pub use crate::error::ImageError;
 pub use crate::image::DecodedImage;
 pub use crate::preview::{caption, contact_sheet};

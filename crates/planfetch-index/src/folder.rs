@@ -20,7 +20,7 @@ use crate::uri_list::UriList;
 /// ```
 /// use planfetch_index::FolderSettings;
 ///
-/// let settings = FolderSettings { extensions: vec!["jpg".into(), "jpeg".into()] };
+/// let settings = FolderSettings::with_extensions(["jpg", "jpeg"]);
 /// assert!(settings.takes("cat/1.JPG"));
 /// assert!(!settings.takes("cat/1.txt") && !settings.takes("cat/jpg"));
 /// assert!(FolderSettings::default().takes("cat/1.txt"));
@@ -33,6 +33,11 @@ pub struct FolderSettings {
 }
 
 impl FolderSettings {
+    /// Returns the settings under which a sample is what has one of these [`extensions`](Self::extensions).
+    pub fn with_extensions<S: Into<String>>(extensions: impl IntoIterator<Item = S>) -> Self {
+        Self { extensions: extensions.into_iter().map(Into::into).collect() }
+    }
+
     /// Returns whether what is called `name` is a sample by its extension.
     #[must_use]
     pub fn takes(&self, name: &str) -> bool {

@@ -22,7 +22,7 @@ use crate::load_index::LoadIndexError;
 /// use planfetch::list_bucket;
 /// use planfetch::prelude::*;
 ///
-/// let photographs = FolderSettings { extensions: vec!["jpg".into(), "jpeg".into()] };
+/// let photographs = FolderSettings::with_extensions(["jpg", "jpeg"]);
 /// let index = list_bucket("s3://photos/train", &photographs, &StoreSettings::default())?;
 /// assert_eq!(index.class_name(0), Some("cat"));
 /// # Ok::<(), planfetch::LoadIndexError>(())

@@ -16,10 +16,10 @@ pub use planfetch_cache::{
 };
 #[cfg(feature = "image")]
 pub use planfetch_image::{
-    BatchTransform, CenterCrop, ColorJitter, ColorMode, Compose, DecodeSettings, IMAGENET_MEAN, IMAGENET_STD,
-    ImageBatch, ImageCollate, ImageDataset, ImageSettings, Layout, RandAugment, RandomCrop, RandomErasing,
-    RandomGrayscale, RandomHorizontalFlip, RandomResizedCrop, RandomRotation, RandomVerticalFlip, Resize, Size,
-    TrivialAugmentWide,
+    BatchTransform, CenterCrop, ColorJitter, ColorMode, Compose, DecodeSettings, IMAGE_EXTENSIONS, IMAGENET_MEAN,
+    IMAGENET_STD, ImageBatch, ImageCollate, ImageDataset, ImageSettings, Layout, RandAugment, RandomCrop,
+    RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomResizedCrop, RandomRotation, RandomVerticalFlip,
+    Resize, Size, TrivialAugmentWide,
 };
 pub use planfetch_index::{
     CsvSettings, FolderSettings, IndexBuilder, IndexError, LabelKind, SampleIndex, SplitBy, load_index_csv,

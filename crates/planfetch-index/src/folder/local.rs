@@ -34,7 +34,7 @@ use crate::sample_index::SampleIndex;
 ///     std::fs::create_dir_all(path.parent().expect("a folder"))?;
 ///     std::fs::write(path, "not really a photograph")?;
 /// }
-/// let index = load_index_folder(root, &FolderSettings { extensions: vec!["jpg".into()] })?;
+/// let index = load_index_folder(root, &FolderSettings::with_extensions(["jpg"]))?;
 /// assert_eq!(index.class_names(), ["cat", "dog"]);
 /// assert_eq!(index.labels(), [0, 1]);
 /// assert_eq!(index.uri(0), Some(format!("file://{}/cat/a/2.jpg", root.display())));

@@ -110,8 +110,7 @@ impl Options {
 /// Reads a folder of classes or an index.
 fn load(location: &str, cache: &DiskCache) -> Result<SampleIndex, BoxError> {
     if Path::new(location).is_dir() {
-        let extensions = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"].map(str::to_owned).to_vec();
-        return Ok(load_index_folder(location, &FolderSettings { extensions })?);
+        return Ok(load_index_folder(location, &FolderSettings::with_extensions(IMAGE_EXTENSIONS))?);
     }
     Ok(load_index(location, &CsvSettings::default(), cache)?)
 }
