@@ -115,19 +115,20 @@ fn transform(
     let rows = out.pixels_mut().chunks_exact_mut(stride).enumerate();
     match interpolation {
         Interpolation::Nearest => {
-            // In 16.16 fixed point, as PIL has it.
+            // In 16.16 fixed point, as PIL has it. A shear near 90 degrees leads beyond any number; that is outside.
             let fix = |value: f64| (value * 65_536.0 + 0.5).floor() as i64;
             let [a, b, d, e] = [fix(m[0]), fix(m[1]), fix(m[3]), fix(m[4])];
             let (x0, y0) = apply(m, 0.5, 0.5);
             let (x0, y0) = (fix(x0), fix(y0));
+            let along = |start: i64, step: i64, n: usize| start.saturating_add(step.saturating_mul(n as i64));
             for (y, row) in rows {
-                let (mut xx, mut yy) = (x0 + b * y as i64, y0 + e * y as i64);
+                let (mut xx, mut yy) = (along(x0, b, y), along(y0, e, y));
                 for pixel in row.chunks_exact_mut(channels) {
                     let inside = usize::try_from(xx >> 16).ok().zip(usize::try_from(yy >> 16).ok());
                     let inside = inside.filter(|&(x, y)| x < image.width() && y < image.height());
                     pixel.copy_from_slice(inside.map_or(&fill[..channels], |(x, y)| image.pixel(y, x)));
-                    xx += a;
-                    yy += d;
+                    xx = xx.saturating_add(a);
+                    yy = yy.saturating_add(d);
                 }
             }
         }
@@ -163,5 +164,26 @@ fn bilinear(image: &DecodedImage, x: f64, y: f64, out: &mut [u8]) {
         let (above, below) = (a + (b - a) * dx, c + (d - c) * dx);
         // OK because a mean of bytes is a byte.
         *value = (above + (below - above) * dy) as u8;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::ColorMode;
+
+    #[test]
+    fn what_leads_beyond_any_number_is_outside() {
+        let image = DecodedImage::new(vec![7; 12], 4, 3, ColorMode::Gray).unwrap();
+        for far in [90.0, -90.0, 89.999_999_999, f64::NAN, f64::INFINITY, 1e300] {
+            for shear in [[far, 0.0], [0.0, far], [far, far]] {
+                for interpolation in [Interpolation::Nearest, Interpolation::Bilinear] {
+                    let out = affine(&image, [0.0; 2], shear, [0.0; 2], interpolation, [9; 3]);
+                    assert!(out.pixels().iter().all(|&pixel| pixel == 7 || pixel == 9), "{shear:?}");
+                    let out = affine(&image, shear, [0.0; 2], [0.0; 2], interpolation, [9; 3]);
+                    assert!(out.pixels().iter().all(|&pixel| pixel == 7 || pixel == 9), "moved by {shear:?}");
+                }
+            }
+        }
     }
 }

@@ -50,7 +50,9 @@ fn use_it(index: Option<SampleIndex>) {
     }
     assert_eq!(index.class_counts().values().sum::<u64>(), index.len());
     let _ = index.describe().to_string();
-    let _ = index.split(0.5, 0.2, SplitBy::ExactPerClass, 1).expect("shares in range");
+    for by in [SplitBy::Sample, SplitBy::Folder, SplitBy::ExactPerClass] {
+        let _ = index.split(0.5, 0.2, by, 1).expect("shares in range");
+    }
     let mut grown = (**index.uris()).clone();
     grown.push("s3://b/one/more");
     assert_eq!(grown.get(uris.len()).as_deref(), Some("s3://b/one/more"));

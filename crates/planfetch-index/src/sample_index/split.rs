@@ -99,7 +99,7 @@ impl SampleIndex {
         let mut parts = Vec::with_capacity(self.labels.len());
         self.for_each(|row| {
             let hash = match by {
-                SplitBy::Folder => hash(seed, &row.uri[..=row.uri.rfind('/').unwrap_or(0)], &row),
+                SplitBy::Folder => hash(seed, folder(row.uri), &row),
                 _ => hash(seed, row.uri, &row),
             };
             parts.push(part(u128::from(hash), borders));
@@ -123,6 +123,11 @@ impl SampleIndex {
         }
         parts
     }
+}
+
+/// Returns the folder of a URI with the slash after it; nothing of what has no slash, as a forged index may hold.
+fn folder(uri: &str) -> &str {
+    &uri[..uri.rfind('/').map_or(0, |at| at + 1)]
 }
 
 fn part(place: u128, (train, val): (u128, u128)) -> Part {
@@ -158,6 +163,13 @@ fn hash(seed: u64, key: &str, row: &SampleRow<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whatever_a_forged_index_holds_has_a_folder() {
+        for (uri, expected) in [("s3://b/a/1.jpg", "s3://b/a/"), ("s3://b", "s3://"), ("é", ""), ("", "")] {
+            assert_eq!(folder(uri), expected, "{uri:?}");
+        }
+    }
 
     #[test]
     fn the_hash_of_a_sample_never_changes() {
