@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
+use planfetch::prelude::*;
 
 /// Who may import whom, within the workspace. What is not drawn here is not allowed; see the architecture chapter.
 const EDGES: &[(&str, &[&str])] = &[
@@ -203,4 +204,24 @@ fn every_chapter_stands_in_the_summary_once() {
     let mut chapters: Vec<PathBuf> = chapters.filter(|path| !path.ends_with("SUMMARY.md")).collect();
     chapters.sort();
     assert_eq!(listed, chapters);
+}
+
+#[test]
+fn every_setting_stands_in_the_reference() {
+    let page = include_str!("../book/src/reference/settings.md");
+    let image = serde_json::to_value(ImageSettings::default()).unwrap();
+    let decode = image["decode"].as_object().unwrap().keys().map(|field| format!("decode.{field}"));
+    let all = [
+        serde_json::to_value(CacheSettings::default()).unwrap(),
+        serde_json::to_value(StoreSettings::default()).unwrap(),
+        serde_json::to_value(LoaderSettings::default()).unwrap(),
+        image.clone(),
+    ];
+    let fields = all.iter().flat_map(|settings| settings.as_object().unwrap().keys().cloned());
+    let fields = fields.filter(|field| field != "decode").chain(decode);
+    // In the first column of a table.
+    let names: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).collect();
+    let missing: Vec<String> =
+        fields.filter(|field| !names.iter().any(|name| name.contains(&format!("`{field}`")))).collect();
+    assert!(missing.is_empty(), "settings.md says nothing of {missing:?}");
 }

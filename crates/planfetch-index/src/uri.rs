@@ -30,8 +30,7 @@ pub(crate) fn bucket(uri: &str) -> &str {
     }
 }
 
-/// Returns the URI of the folder that lies at a location: that of the path's or URI's parent; `None` where the folder is
-/// none or has no name in UTF-8.
+/// Returns the URI of the folder that a location, a path or a URI, lies in; `None` where that has no name in UTF-8.
 pub(crate) fn folder_of(location: &str) -> Option<String> {
     if location.contains("://") {
         return location.rfind('/').map(|at| location[..=at].to_owned());
