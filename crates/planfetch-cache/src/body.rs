@@ -1,17 +1,17 @@
 //! The bytes of an object on their way from its store to its file.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use crc32fast::Hasher;
-use tempfile::NamedTempFile;
 
 use crate::error::{CacheError, CacheErrorKind};
 use crate::failure::Failure;
 use crate::key::{ObjectKey, Stamp};
 use crate::shared::Shared;
 use crate::table::{Outcome, Ticket};
+use crate::temp_file::TempFile;
 use crate::timeline::{FetchStage, FetchTimeline};
 
 /// How much of a body is kept in memory before it is written. Small objects are written in one go; of a large one no
@@ -43,7 +43,7 @@ pub(crate) struct Body {
 /// What has been written so far.
 #[derive(Debug)]
 pub(crate) struct Spill {
-    pub(crate) file: NamedTempFile,
+    pub(crate) file: TempFile,
     pub(crate) crc: Hasher,
 }
 
@@ -87,14 +87,24 @@ impl Body {
         self.len == 0 && !self.in_memory && !self.as_one
     }
 
-    /// Returns whether it is so long that it needs a place on disk before any of it comes into memory.
-    pub(crate) fn needs_place_first(&self) -> bool {
+    /// Returns whether it is so long that it needs a file before any of it comes into memory.
+    pub(crate) fn needs_file_first(&self) -> bool {
         STREAM_BYTES < self.expected && !self.in_memory && self.spill.is_none()
     }
 
     /// Takes a file, for which there is room, to write it to.
-    pub(crate) fn write_to(&mut self, file: NamedTempFile) {
+    pub(crate) fn write_to(&mut self, file: TempFile) {
         self.spill = Some(Spill { file, crc: Hasher::new() });
+    }
+
+    /// Makes a temporary file, unless there is one, and says whether it did not fail. Blocks.
+    fn has_file(&mut self, shared: &Arc<Shared>, key: ObjectKey, ticket: Ticket) -> bool {
+        if self.spill.is_none()
+            && let Some(file) = shared.temp_file(key, ticket, self.expected.max(self.len))
+        {
+            self.write_to(file);
+        }
+        self.spill.is_some()
     }
 
     /// Forgets what has come so far, but not that it has to stay in memory.
@@ -131,11 +141,11 @@ impl Body {
 
     /// Writes what is in memory to the temporary file.
     fn spill(mut self, shared: &Arc<Shared>, key: ObjectKey, ticket: Ticket) -> Self {
-        if self.spill.is_none() && !shared.make_room(key, ticket, self.expected.max(self.len)) {
+        if !self.has_file(shared, key, ticket) {
             self.in_memory = true;
             return self;
         }
-        match self.write_chunks(shared, key) {
+        match self.write_chunks() {
             Ok(()) => {
                 self.chunks.clear();
                 self.chunks_len = 0;
@@ -166,16 +176,12 @@ impl Body {
     }
 
     /// Appends the chunks to the temporary file. On an error they are all still here.
-    fn write_chunks(&mut self, shared: &Shared, key: ObjectKey) -> io::Result<()> {
-        let spill = match &mut self.spill {
-            Some(spill) => spill,
-            empty => empty
-                .insert(Spill { file: shared.dir.temp_file(key, self.expected.max(self.len))?, crc: Hasher::new() }),
-        };
+    fn write_chunks(&mut self) -> io::Result<()> {
+        let spill = self.spill.as_mut().expect("who writes has made the file");
         let mut crc = spill.crc.clone();
         for chunk in &self.chunks {
             crc.update(chunk);
-            spill.file.write_all(chunk)?;
+            spill.file.file.write_all(chunk)?;
         }
         spill.crc = crc;
         Ok(())
@@ -184,10 +190,13 @@ impl Body {
     /// Reads what has been written back into memory, after the disk refused the rest.
     fn take_back(&mut self) {
         self.in_memory = true;
-        let Some(spill) = self.spill.take() else { return };
+        let Some(mut spill) = self.spill.take() else { return };
+        let file = &mut spill.file.file;
         let written = self.len - self.chunks_len as u64;
         let mut bytes = Vec::with_capacity(usize::try_from(written).unwrap_or_default());
-        let read = spill.file.reopen().and_then(|file| file.take(written).read_to_end(&mut bytes));
+        let read = file.rewind().and_then(|()| file.take(written).read_to_end(&mut bytes));
+        // OK because the file goes when the fetch has ended at the latest.
+        let _ = file.set_len(0);
         if read.is_ok_and(|n| n as u64 == written) {
             self.chunks_len += bytes.len();
             self.chunks.insert(0, bytes.into());
@@ -207,12 +216,12 @@ impl Body {
         ticket: Ticket,
         existing: Option<Stamp>,
     ) -> Result<Stamp, Box<Self>> {
-        if let Some(existing) = existing {
+        if let (Some(existing), None) = (existing, &shared.sharing) {
             // OK because a file that can't be deleted is checked again before it is ever handed out.
             let _ = std::fs::remove_file(shared.dir.path(key, existing));
         }
-        if !self.in_memory && shared.make_room(key, ticket, self.len) {
-            match self.write_chunks(shared, key).and_then(|()| self.persist(shared, key)) {
+        if !self.in_memory && self.has_file(shared, key, ticket) {
+            match self.write_chunks().and_then(|()| self.persist(shared, key, ticket)) {
                 Ok(stamp) => return Ok(stamp),
                 Err(error) => shared.warnings.unwritten(&error),
             }
@@ -245,20 +254,15 @@ impl Body {
         Outcome::Unwritten(whole.into())
     }
 
-    fn persist(&mut self, shared: &Shared, key: ObjectKey) -> io::Result<Stamp> {
-        let spill = self.spill.as_ref().expect("write_chunks makes the file, also for an object without bytes");
+    fn persist(&mut self, shared: &Shared, key: ObjectKey, ticket: Ticket) -> io::Result<Stamp> {
+        let spill = self.spill.as_mut().expect("who puts a file in place has made it");
         let stamp = Stamp { len: self.len, crc: spill.crc.clone().finalize() };
         // A link made by hand, or a file system that loses bytes: the file must have what it was given.
-        let written = spill.file.as_file().metadata()?.len();
+        let written = spill.file.file.metadata()?.len();
         if written != stamp.len {
             return Err(io::Error::new(io::ErrorKind::WriteZero, format!("{written} of {} bytes written", stamp.len)));
         }
-        let spill = self.spill.take().expect("it was there two lines ago");
-        spill.file.persist(shared.dir.path(key, stamp)).map_err(|error| {
-            let io_error = error.error;
-            self.spill = Some(Spill { file: error.file, crc: spill.crc });
-            io_error
-        })?;
+        spill.file.persist(shared, key, ticket, stamp)?;
         Ok(stamp)
     }
 }

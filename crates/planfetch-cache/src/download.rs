@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures::stream::{BoxStream, StreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, ObjectStore};
-use tempfile::NamedTempFile;
 use tokio::sync::SemaphorePermit;
 
 use crate::body::{Body, SPILL_BYTES};
@@ -19,6 +18,7 @@ use crate::shared::Shared;
 use crate::stores::Opened;
 use crate::table::Fetch;
 use crate::target::Target;
+use crate::temp_file::TempFile;
 use crate::timeline::{FetchStage, FetchTimeline};
 use crate::uri::ObjectUri;
 
@@ -190,19 +190,24 @@ impl Download {
         if wanted.is_some() && result.range.start != start + body.len {
             return Err(Failure::Changed);
         }
+        if 0 < body.len && body.expected != expected {
+            // Another object under the same tag.
+            body.restart();
+            return Err(Failure::Changed);
+        }
         body.expected = expected;
         body.etag = result.meta.e_tag.clone();
         let by_parts = body.may_have_parts() && parts::is_worth_while(&self.shared, &result, expected);
-        let mut place = None;
-        if by_parts || body.needs_place_first() {
-            place = self.place(expected).await;
-            if place.is_none() {
+        let mut file = None;
+        if by_parts || body.needs_file_first() {
+            file = self.temp_file(expected).await;
+            if file.is_none() {
                 body.stay_in_memory();
             }
         }
-        let part_concurrency = (by_parts && place.is_some()).then_some(self.shared.settings.part_concurrency);
+        let part_concurrency = (by_parts && file.is_some()).then_some(self.shared.settings.part_concurrency);
         admission.admit(body.most_in_memory(part_concurrency), in_flight).await;
-        match place {
+        match file {
             Some(file) if by_parts => {
                 *body = parts::download(self, file, start, result, expected).await.inspect_err(|failure| {
                     if !failure.is_passing() {
@@ -218,15 +223,10 @@ impl Download {
         self.receive(body, result, expected, timeline).await
     }
 
-    /// Makes room on disk for the object, and the file that shows others that it is taken; returns none where there is
-    /// no room, or no way to write.
-    async fn place(&self, len: u64) -> Option<NamedTempFile> {
+    /// Makes room on disk for the object, and a file; returns none where there is no room, or no way to write.
+    async fn temp_file(&self, len: u64) -> Option<TempFile> {
         let (shared, key, ticket) = (Arc::clone(&self.shared), self.fetch.key, self.fetch.ticket);
-        let made = move || shared.make_room(key, ticket, len).then(|| shared.dir.temp_file(key, len)).transpose();
-        self.shared.write_blocking(made).await.unwrap_or_else(|error| {
-            self.shared.warnings.unwritten(&error);
-            None
-        })
+        self.shared.write_blocking(move || shared.temp_file(key, ticket, len)).await
     }
 
     /// Takes in the body of one response.

@@ -128,6 +128,7 @@ mod stats;
 mod stores;
 mod table;
 mod target;
+mod temp_file;
 mod timeline;
 mod uri;
 mod usage;

@@ -8,13 +8,13 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::{GetOptions, GetRange, GetResult, GetResultPayload};
-use tempfile::NamedTempFile;
 
 use crate::body::{Body, PART_SPILL_BYTES, Spill};
 use crate::download::{Download, within};
 use crate::failure::{Advice, Failure};
 use crate::retry::Retry;
 use crate::shared::Shared;
+use crate::temp_file::TempFile;
 
 /// Returns whether an object of `len` bytes, whose first response is `result`, is downloaded by several ranges.
 pub(crate) fn is_worth_while(shared: &Shared, result: &GetResult, len: u64) -> bool {
@@ -30,14 +30,14 @@ pub(crate) fn is_worth_while(shared: &Shared, result: &GetResult, len: u64) -> b
 /// response that is there already.
 pub(crate) async fn download(
     download: &Download,
-    file: NamedTempFile,
+    file: TempFile,
     start: u64,
     first: GetResult,
     len: u64,
 ) -> Result<Body, Failure> {
     let shared = &download.shared;
     let etag = first.meta.e_tag.clone().unwrap_or_default();
-    let out = file.as_file().try_clone().map_err(|error| {
+    let out = file.file.try_clone().map_err(|error| {
         shared.warnings.unwritten(&error);
         Failure::Unwritten
     })?;

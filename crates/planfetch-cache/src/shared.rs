@@ -22,6 +22,7 @@ use crate::stats::Counters;
 use crate::stores::Stores;
 use crate::table::{Amount, Effect, Hit, Outcome, Room, Table, Ticket};
 use crate::target::Target;
+use crate::temp_file::TempFile;
 use crate::timeline::FetchTimeline;
 use crate::usage::pause;
 use crate::warnings::Warnings;
@@ -244,12 +245,20 @@ impl Shared {
         *held = Some(self.in_flight.acquire_many(permits).await.expect("the semaphore is never closed"));
     }
 
-    /// Makes room on disk for what a fetch brings, and returns whether there is any. Blocks.
-    pub(crate) fn make_room(self: &Arc<Self>, key: ObjectKey, ticket: Ticket, len: u64) -> bool {
-        match &self.sharing {
-            Some(sharing) => sharing.make_room(self, key, ticket, len),
-            None => self.make_own_room(key, ticket, len),
-        }
+    /// Makes room on disk for what a fetch brings, and a temporary file to write it to; returns none where there is no
+    /// room, or no way to write. A fetch has one at a time. Blocks.
+    pub(crate) fn temp_file(self: &Arc<Self>, key: ObjectKey, ticket: Ticket, len: u64) -> Option<TempFile> {
+        let made = match &self.sharing {
+            Some(sharing) => sharing.temp_file(self, key, ticket, len).map(|file| file.map(TempFile::shared)),
+            None => {
+                let made = self.make_own_room(key, ticket, len).then(|| self.dir.temp_file(key, len));
+                made.transpose().map(|file| file.map(TempFile::own))
+            }
+        };
+        made.unwrap_or_else(|error| {
+            self.warnings.unwritten(&error);
+            None
+        })
     }
 
     fn make_own_room(self: &Arc<Self>, key: ObjectKey, ticket: Ticket, len: u64) -> bool {

@@ -1,9 +1,13 @@
 //! What a cache does beside its own work where several processes share the directory.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tempfile::TempPath;
 
 use crate::directory::{CacheDir, Found};
 use crate::error::{CacheError, CacheErrorKind};
@@ -13,7 +17,7 @@ use crate::settings::CacheSettings;
 use crate::shared::Shared;
 use crate::slot::is_intact;
 use crate::table::{Amount, Limits, Ticket};
-use crate::usage::{Pending, Usage};
+use crate::usage::Usage;
 
 /// The side of a cache that other processes see.
 #[derive(Debug)]
@@ -22,13 +26,20 @@ pub(crate) struct Sharing {
     usage: Usage,
     limits: Limits,
     /// The room that running fetches have taken.
-    taken: Mutex<HashMap<Ticket, (ObjectKey, Amount)>>,
+    taken: Mutex<HashMap<Ticket, Taken>>,
     /// What this process uses no more, and whether it should go.
     leaving: Mutex<VecDeque<(ObjectKey, Stamp, bool)>>,
     /// Held while one of them goes, so that who finds none left finds all of them gone.
     letting_go: Mutex<()>,
     /// What should have gone, but was too young, by when it is old enough.
     aging: Mutex<BTreeMap<(Instant, ObjectKey), Stamp>>,
+}
+
+/// Room that a running fetch has taken, and the temporary file that shows it.
+#[derive(Debug)]
+struct Taken {
+    path: TempPath,
+    len: u64,
 }
 
 /// What is known of an object when it has been looked for.
@@ -81,63 +92,100 @@ impl Sharing {
         })
     }
 
-    /// Takes room for what a fetch brings. Blocks.
-    pub(crate) fn make_room(&self, shared: &Arc<Shared>, key: ObjectKey, ticket: Ticket, len: u64) -> bool {
-        // Held until what was taken is noted: whoever lists the directory has to know of it.
-        let mut all_taken = self.taken();
+    /// Takes room for what a fetch brings, and makes the temporary file that shows it, in place of one that the fetch has
+    /// already; returns none where there is no room, or nobody wants the object any more. Blocks.
+    pub(crate) fn temp_file(
+        &self,
+        shared: &Arc<Shared>,
+        key: ObjectKey,
+        ticket: Ticket,
+        len: u64,
+    ) -> io::Result<Option<File>> {
         if !shared.read(|table| table.is_running(key, ticket)) {
-            // Given up meanwhile; nobody would give the room back.
-            return false;
+            return Ok(None);
         }
-        let more = match shared.read(|table| table.reserved(key, ticket)) {
-            None => Amount::file(len),
-            Some(reserved) => Amount { bytes: len.saturating_sub(reserved), files: 0 },
+        let mut before = self.taken().remove(&ticket);
+        let held = before.as_ref().map(|before| Amount::file(before.len)).unwrap_or_default();
+        let make = || {
+            let made = shared.dir.temp_file(key, len)?;
+            before = None;
+            Ok(made)
         };
-        let own = pending(&all_taken);
-        let (is_room, deleted) = match self.usage.take(more, &own, &self.limits, &shared.dir, &self.leases) {
-            Ok(taken) => taken,
-            Err(error) => {
-                shared.warnings.unwritten(&error);
-                return false;
-            }
-        };
-        if is_room {
-            all_taken.entry(ticket).or_insert((key, Amount::default())).1.add(more);
+        let taken = self.usage.take(Amount::file(len), held, &self.limits, &shared.dir, &self.leases, make);
+        if let Some(before) = before {
+            // It still shows the room that it was made for.
+            self.keep(shared, key, ticket, before);
         }
-        drop(all_taken);
+        let (made, deleted) = taken?;
         shared.counters.evictions.add(deleted);
-        if is_room {
-            // What this process has of the room is counted for its statistics alone.
-            let _ = shared.update(|table, _| table.reserve(key, ticket, len));
-        } else {
+        let Some(made) = made else {
             shared.counters.no_room.add(1);
             shared.warnings.full(self.limits.max_bytes);
             shared.update(|table, effects| table.set_full(true, effects));
-        }
-        is_room
+            return Ok(None);
+        };
+        // What this process has of the room is counted for its statistics alone.
+        let _ = shared.update(|table, _| table.reserve(key, ticket, len));
+        let (file, path) = made.into_parts();
+        self.keep(shared, key, ticket, Taken { path, len });
+        Ok(Some(file))
     }
 
-    fn taken(&self) -> MutexGuard<'_, HashMap<Ticket, (ObjectKey, Amount)>> {
+    /// Keeps the temporary file of a fetch until it is put in its place, or the fetch ends. Blocks.
+    fn keep(&self, shared: &Shared, key: ObjectKey, ticket: Ticket, temp: Taken) {
+        let mut taken = self.taken();
+        if shared.read(|table| table.is_running(key, ticket)) {
+            taken.insert(ticket, temp);
+        } else {
+            // Given up meanwhile: nobody else would give the room back.
+            drop(taken);
+            self.give_up(temp);
+        }
+    }
+
+    /// Puts the temporary file of a fetch in its place, where it is `len` bytes long. Blocks.
+    pub(crate) fn persist(
+        &self,
+        shared: &Shared,
+        key: ObjectKey,
+        ticket: Ticket,
+        to: &Path,
+        len: u64,
+    ) -> io::Result<()> {
+        let Some(Taken { path, len: taken }) = self.taken().remove(&ticket) else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the download was given up"));
+        };
+        let mut unmoved = None;
+        let persisted = self.usage.free(|| match path.persist(to) {
+            Ok(()) => Ok(Amount { bytes: taken.saturating_sub(len), files: 0 }),
+            Err(error) => {
+                unmoved = Some(error.path);
+                Err(error.error)
+            }
+        });
+        if let Some(path) = unmoved {
+            self.keep(shared, key, ticket, Taken { path, len: taken });
+        }
+        persisted
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<Ticket, Taken>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives back what a fetch that has ended has taken and not used. Blocks.
-    pub(crate) fn settle(&self, ticket: Ticket, used: Option<Stamp>) {
+    pub(crate) fn settle(&self, ticket: Ticket) {
         let taken = self.taken().remove(&ticket);
-        let Some((_, mut unused)) = taken else { return };
-        if let Some(stamp) = used {
-            unused.bytes = unused.bytes.saturating_sub(stamp.len);
-            unused.files = unused.files.saturating_sub(1);
-        }
-        if unused != Amount::default() {
-            self.usage.let_go();
-            self.give_back(unused);
+        if let Some(temp) = taken {
+            self.give_up(temp);
         }
     }
 
-    fn give_back(&self, room: Amount) {
-        // OK because a count that is too high is corrected when the directory seems full.
-        let _ = self.usage.give_back(room);
+    /// Deletes a temporary file, and gives its room back. Blocks.
+    fn give_up(&self, temp: Taken) {
+        self.usage.let_go();
+        // OK because what can't be deleted is found again by who makes room.
+        let _ = self.usage.free(|| temp.path.close().map(|()| Amount::file(temp.len)));
     }
 
     /// Takes note of what this process uses no more.
@@ -171,15 +219,27 @@ impl Sharing {
             self.aging.lock().unwrap_or_else(PoisonError::into_inner).insert((due, key), stamp);
             return;
         }
-        match self.leases.if_unused(key, || std::fs::remove_file(shared.dir.path(key, stamp))) {
-            Some(Ok(())) => {
-                shared.counters.evictions.add(1);
-                self.give_back(Amount::file(stamp.len));
-            }
-            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => shared.warnings.undeleted(&error),
+        match self.delete(shared, key, stamp) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => shared.warnings.undeleted(&error),
             // Who leases it decides anew when it lets go of it.
             _ => {}
         }
+    }
+
+    /// Deletes a file if no process leases it, and says whether it did. Blocks.
+    fn delete(&self, shared: &Shared, key: ObjectKey, stamp: Stamp) -> io::Result<bool> {
+        let mut is_deleted = false;
+        self.usage.free(|| {
+            match self.leases.if_unused(key, || std::fs::remove_file(shared.dir.path(key, stamp))).transpose()? {
+                Some(()) => {
+                    is_deleted = true;
+                    Ok(Amount::file(stamp.len))
+                }
+                None => Ok(Amount::default()),
+            }
+        })?;
+        shared.counters.evictions.add(u64::from(is_deleted));
+        Ok(is_deleted)
     }
 
     /// Deletes what has become old enough since this process wanted it gone. Blocks.
@@ -211,11 +271,12 @@ impl Sharing {
         if let Some(_claim) = self.leases.claim(key)?
             && !is_intact(dir, key, stamp)?
         {
-            match std::fs::remove_file(dir.path(key, stamp)) {
-                Ok(()) => self.give_back(Amount::file(stamp.len)),
+            let removed =
+                self.usage.free(|| std::fs::remove_file(dir.path(key, stamp)).map(|()| Amount::file(stamp.len)));
+            match removed {
                 // Another process has found the same, and has given its room back.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+                removed => removed?,
             }
         }
         Ok(())
@@ -224,18 +285,14 @@ impl Sharing {
     /// Deletes an object's files if no process uses it: several where it changed in the store. Blocks.
     pub(crate) fn delete_unused(&self, shared: &Shared, key: ObjectKey) {
         while let Ok(Some(stamp)) = shared.dir.find(key)
-            && let Some(Ok(())) = self.leases.if_unused(key, || std::fs::remove_file(shared.dir.path(key, stamp)))
-        {
-            shared.counters.evictions.add(1);
-            self.give_back(Amount::file(stamp.len));
-        }
+            && let Ok(true) = self.delete(shared, key, stamp)
+        {}
     }
 
     /// Deletes what no process uses, until no more than `limit` is left. Blocks.
     pub(crate) fn shrink_to(&self, shared: &Shared, limit: Amount) {
         let limits = Limits { max_bytes: limit.bytes, max_files: limit.files, ..self.limits };
-        let all_taken = self.taken();
-        match self.usage.shrink(&pending(&all_taken), &limits, &shared.dir, &self.leases) {
+        match self.usage.shrink(&limits, &shared.dir, &self.leases) {
             Ok(deleted) => shared.counters.evictions.add(deleted),
             Err(error) => shared.warnings.undeleted(&error),
         }
@@ -250,15 +307,6 @@ impl Sharing {
     pub(crate) fn hurry(&self) {
         self.usage.hurry();
     }
-}
-
-fn pending(taken: &HashMap<Ticket, (ObjectKey, Amount)>) -> Pending {
-    let mut pending = Pending::default();
-    for (key, amount) in taken.values() {
-        pending.amount.add(*amount);
-        pending.keys.insert(*key);
-    }
-    pending
 }
 
 /// Sees whether the locks of this file system stand against each other: two openings of one file do as two processes.

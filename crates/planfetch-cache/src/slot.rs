@@ -14,7 +14,7 @@ use crate::key::{ObjectKey, Stamp};
 use crate::lease::{Claim, Lease};
 use crate::shared::{Answers, Shared, closed};
 use crate::sharing::Lookup;
-use crate::table::{Fetch, Outcome};
+use crate::table::{Fetch, Outcome, Ticket};
 use crate::timeline::{FetchStage, FetchTimeline};
 
 /// How long to wait before another process is looked after again, at first and at most.
@@ -28,7 +28,6 @@ pub(crate) struct Slot {
     timeline: FetchTimeline,
     /// What keeps other processes away from the object, where there may be any.
     hold: Option<(Lease, Claim)>,
-    stored: Option<Stamp>,
     is_polled: bool,
     is_finished: bool,
 }
@@ -55,7 +54,7 @@ struct Awaited {
 impl Slot {
     pub(crate) fn new(shared: Arc<Shared>, fetch: Fetch) -> Self {
         let timeline = FetchTimeline::new(fetch.target.asked_at);
-        Self { shared, fetch, timeline, hold: None, stored: None, is_polled: false, is_finished: false }
+        Self { shared, fetch, timeline, hold: None, is_polled: false, is_finished: false }
     }
 
     pub(crate) async fn run(mut self) {
@@ -202,11 +201,10 @@ impl Slot {
         self.is_finished = true;
         self.timeline.finish();
         self.shared.counters.add_times(&self.timeline);
-        if let Outcome::Stored(stamp) = &outcome {
-            self.stored = Some(*stamp);
-            if let Some((lease, _claim)) = self.hold.take() {
-                lease.keep();
-            }
+        if let Outcome::Stored(_) = &outcome
+            && let Some((lease, _claim)) = self.hold.take()
+        {
+            lease.keep();
         }
         let answers =
             Answers { target: Some(Arc::clone(&self.fetch.target)), timeline: Some(Arc::new(self.timeline.clone())) };
@@ -219,14 +217,6 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let (key, ticket) = (self.fetch.key, self.fetch.ticket);
         self.hold = None;
-        if self.shared.sharing.is_some() {
-            let (shared, stored) = (Arc::clone(&self.shared), self.stored);
-            drop(self.shared.io.spawn_blocking(move || {
-                if let Some(sharing) = &shared.sharing {
-                    sharing.settle(ticket, stored);
-                }
-            }));
-        }
         if !self.is_polled && self.shared.read(|table| table.is_running(key, ticket)) {
             // The runtime has ended. What follows must not start another one, which would end the same way.
             self.shared.set_closed();
@@ -239,8 +229,25 @@ impl Drop for Slot {
                 let error = if is_closed { closed(&self.fetch.target) } else { broken(&self.fetch) };
                 table.finish(key, ticket, Outcome::Failed(error), effects);
             }
-            table.slot_freed(ticket, effects);
         });
+        if self.shared.sharing.is_some() {
+            // Not before the table knows that the fetch has ended: from then on it takes no more room.
+            let settling = Settling(Arc::clone(&self.shared), ticket);
+            drop(self.shared.io.spawn_blocking(move || drop(settling)));
+        }
+        self.shared.update(|table, effects| table.slot_freed(ticket, effects));
+    }
+}
+
+/// Gives back what a fetch has taken of a shared directory and not used, however it ends: also where the runtime has
+/// ended and runs nothing any more.
+struct Settling(Arc<Shared>, Ticket);
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        if let Some(sharing) = &self.0.sharing {
+            sharing.settle(self.1);
+        }
     }
 }
 

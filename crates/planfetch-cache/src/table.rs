@@ -343,12 +343,6 @@ impl<W, A> Table<W, A> {
         room
     }
 
-    /// Returns the length for which a running fetch has room.
-    pub(crate) fn reserved(&self, key: ObjectKey, ticket: Ticket) -> Option<u64> {
-        let state = &self.entries.get(&key)?.state;
-        if state.ticket() == Some(ticket) { state.reserved() } else { None }
-    }
-
     /// Takes note that there is no room, or may be again, where other processes fill the directory too.
     pub(crate) fn set_full(&mut self, is_full: bool, effects: &mut Vec<Effect<W, A>>) {
         self.is_full = is_full;

@@ -1,19 +1,21 @@
 //! How full a directory is that several processes share, and who makes room in it.
 //!
-//! A file holds the number of bytes and of files in the directory. Room is counted before it is used and given back
-//! after it is free, each under the lock of that file; so a crash leaves the count too high, not too low. Who finds the
-//! directory full lists it, and deletes what no process leases.
+//! A file holds the number of bytes and of files in the directory, with what is promised to downloads under way. Whatever
+//! changes one of the two is done while that file is locked: to make a temporary file, whose name says how long it will
+//! be, to put it in its place, to delete. So who has the lock and lists the directory finds what the count says. Room is
+//! counted before it is used and given back after it is free; so a crash leaves the count too high, not too low. Who finds
+//! the directory full lists it, and deletes what no process leases.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::directory::{CacheDir, Listing, remove};
-use crate::key::ObjectKey;
 use crate::lease::{Leases, Lock, try_lock};
 use crate::table::{Amount, Limits};
 
@@ -43,8 +45,7 @@ pub(crate) struct Usage {
 impl Usage {
     /// Opens the count, and corrects it by what has been found. Nobody waits for its lock for longer than `patience`.
     pub(crate) fn open(dir: &CacheDir, found: &Listing, patience: Duration) -> io::Result<Self> {
-        // Others may be writing, whose room is counted already.
-        let found = amount(found, &Pending::default());
+        let found = amount(found);
         let usage = Self {
             file: Mutex::new(dir.shared_file("usage")?),
             refusals_left: AtomicU32::new(0),
@@ -52,24 +53,28 @@ impl Usage {
             patience,
             is_stalled: AtomicBool::new(false),
         };
-        let corrected = usage.change(|used| {
-            *used = Amount { bytes: used.bytes.max(found.bytes), files: used.files.max(found.files) };
-        });
-        match corrected {
+        match usage.lock() {
+            Ok(mut count) => {
+                let used = count.used;
+                count.set(Amount { bytes: used.bytes.max(found.bytes), files: used.files.max(found.files) })?;
+            }
             // Who lists the directory to make room corrects it too.
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(usage),
-            corrected => corrected.map(|()| usage),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+            Err(error) => return Err(error),
         }
+        Ok(usage)
     }
 
     /// Returns what is in the directory, or promised to a process that writes; what it was last, while somebody changes
     /// it. Never waits.
     pub(crate) fn read(&self) -> Amount {
-        if let Ok(mut file) = self.file.try_lock()
+        if let Ok(file) = self.file.try_lock()
             && matches!(try_lock(&file, 0, Lock::Shared), Ok(true))
-            && let Ok((used, _)) = Locked(&mut file).read()
         {
-            self.set_last(used);
+            let locked = Locked(file);
+            if let Ok((used, _)) = locked.read() {
+                self.set_last(used);
+            }
         }
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,60 +98,86 @@ impl Usage {
         self.refusals_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// Counts room that is free again.
-    pub(crate) fn give_back(&self, room: Amount) -> io::Result<()> {
-        self.change(|used| {
-            used.bytes = used.bytes.saturating_sub(room.bytes);
-            used.files = used.files.saturating_sub(room.files);
-        })
+    /// Frees room: `free` deletes, or puts into place what is shorter than was thought, and returns how much is free
+    /// again. It is run also where the lock can't be had: the count is then too high.
+    pub(crate) fn free(&self, free: impl FnOnce() -> io::Result<Amount>) -> io::Result<()> {
+        let count = self.lock();
+        let room = free()?;
+        if let Ok(mut count) = count
+            && room != Amount::default()
+        {
+            let used = count.used;
+            // OK because a count that is too high is corrected when the directory seems full.
+            let _ = count.set(Amount {
+                bytes: used.bytes.saturating_sub(room.bytes),
+                files: used.files.saturating_sub(room.files),
+            });
+        }
+        Ok(())
     }
 
-    /// Takes room, and deletes files for it if need be: those that no process leases, the least recently used first.
-    /// Returns false when all is in use, and how many files went.
-    pub(crate) fn take(
+    /// Takes room in place of what is `held`, and has `make` make the file that shows it; deletes files for it if need
+    /// be: those that no process leases, the least recently used first. Returns nothing when all is in use, and how many
+    /// files went.
+    pub(crate) fn take<T>(
         &self,
         room: Amount,
-        own: &Pending,
+        held: Amount,
         limits: &Limits,
         dir: &CacheDir,
         leases: &Arc<Leases>,
-    ) -> io::Result<(bool, u64)> {
-        self.change(|used| {
-            let mut deleted = 0;
-            if !fits(*used, room, limits.max_bytes, limits.max_files) && !self.is_known_to_be_full() {
-                let low = |limit: u64| (limit as f64 * limits.low_watermark) as u64;
-                let target = Limits { max_bytes: low(limits.max_bytes), max_files: low(limits.max_files), ..*limits };
-                (*used, deleted) = sweep(dir, leases, &target, own, room)?;
-                if !fits(*used, room, limits.max_bytes, limits.max_files) {
-                    self.refusals_left.store(REFUSALS, Ordering::Relaxed);
-                }
+        make: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<(Option<T>, u64)> {
+        let mut count = self.lock()?;
+        let mut deleted = 0;
+        let more =
+            Amount { bytes: room.bytes.saturating_sub(held.bytes), files: room.files.saturating_sub(held.files) };
+        if !fits(count.used, more, limits.max_bytes, limits.max_files) && !self.is_known_to_be_full() {
+            let low = |limit: u64| (limit as f64 * limits.low_watermark) as u64;
+            let target = Limits { max_bytes: low(limits.max_bytes), max_files: low(limits.max_files), ..*limits };
+            let left;
+            (left, deleted) = sweep(dir, leases, &target, more)?;
+            count.set(left)?;
+            if !fits(left, more, limits.max_bytes, limits.max_files) {
+                self.refusals_left.store(REFUSALS, Ordering::Relaxed);
             }
-            let is_room = fits(*used, room, limits.max_bytes, limits.max_files);
-            if is_room {
-                used.bytes = used.bytes.saturating_add(room.bytes);
-                used.files = used.files.saturating_add(room.files);
+        }
+        let before = count.used;
+        if !fits(before, more, limits.max_bytes, limits.max_files) {
+            return Ok((None, deleted));
+        }
+        // A crash from here on leaves the count too high, if it is not right.
+        count.set(Amount {
+            bytes: before.bytes.saturating_add(more.bytes),
+            files: before.files.saturating_add(more.files),
+        })?;
+        match make() {
+            Ok(made) => {
+                let used = count.used;
+                count.set(Amount {
+                    bytes: used.bytes.saturating_sub(held.bytes.saturating_sub(room.bytes)),
+                    files: used.files,
+                })?;
+                Ok((Some(made), deleted))
             }
-            Ok((is_room, deleted))
-        })?
+            Err(error) => {
+                count.set(before)?;
+                Err(error)
+            }
+        }
     }
 
     /// Deletes what no process leases until no more than the limits allow is left. Returns how many files went.
-    pub(crate) fn shrink(
-        &self,
-        own: &Pending,
-        limits: &Limits,
-        dir: &CacheDir,
-        leases: &Arc<Leases>,
-    ) -> io::Result<u64> {
-        self.change(|used| {
-            let (left, deleted) = sweep(dir, leases, limits, own, Amount::default())?;
-            *used = left;
-            Ok(deleted)
-        })?
+    pub(crate) fn shrink(&self, limits: &Limits, dir: &CacheDir, leases: &Arc<Leases>) -> io::Result<u64> {
+        let mut count = self.lock()?;
+        let (left, deleted) = sweep(dir, leases, limits, Amount::default())?;
+        count.set(left)?;
+        Ok(deleted)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Amount) -> T) -> io::Result<T> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Locks the count, and waits for that no longer than it may.
+    fn lock(&self) -> io::Result<Count<'_>> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let started = Instant::now();
         while !try_lock(&file, 0, Lock::Exclusive)? {
             if self.is_stalled.load(Ordering::Relaxed) || self.patience <= started.elapsed() {
@@ -160,25 +191,38 @@ impl Usage {
             pause(ASK_AGAIN_AFTER);
         }
         self.is_stalled.store(false, Ordering::Relaxed);
-        let locked = Locked(&mut file);
-        let (before, is_whole) = locked.read()?;
-        let mut used = before;
-        let result = change(&mut used);
-        if used != before || !is_whole {
-            locked.write(used)?;
+        let locked = Locked(file);
+        let (used, is_whole) = locked.read()?;
+        Ok(Count { usage: self, locked, used, is_whole })
+    }
+}
+
+/// The count while it is locked.
+struct Count<'a> {
+    usage: &'a Usage,
+    locked: Locked<MutexGuard<'a, File>>,
+    used: Amount,
+    is_whole: bool,
+}
+
+impl Count<'_> {
+    fn set(&mut self, used: Amount) -> io::Result<()> {
+        if used != self.used || !self.is_whole {
+            self.locked.write(used)?;
+            (self.used, self.is_whole) = (used, true);
         }
-        self.set_last(used);
-        Ok(result)
+        self.usage.set_last(used);
+        Ok(())
     }
 }
 
 /// The file while its first byte is locked. However that ends, the lock does too: others wait for it.
-struct Locked<'a>(&'a mut File);
+struct Locked<F: Deref<Target = File>>(F);
 
 /// The file's content: bytes and files, each as a number of 64 bits.
 const CONTENT: usize = 16;
 
-impl Locked<'_> {
+impl<F: Deref<Target = File>> Locked<F> {
     /// Reads the count, and whether the file is as long as it should be.
     fn read(&self) -> io::Result<(Amount, bool)> {
         let mut file = &*self.0;
@@ -198,10 +242,10 @@ impl Locked<'_> {
     }
 }
 
-impl Drop for Locked<'_> {
+impl<F: Deref<Target = File>> Drop for Locked<F> {
     fn drop(&mut self) {
         // OK because the lock ends with the file at the latest.
-        let _ = try_lock(self.0, 0, Lock::None);
+        let _ = try_lock(&self.0, 0, Lock::None);
     }
 }
 
@@ -209,37 +253,21 @@ fn fits(used: Amount, more: Amount, max_bytes: u64, max_files: u64) -> bool {
     used.bytes.saturating_add(more.bytes) <= max_bytes && used.files.saturating_add(more.files) <= max_files
 }
 
-/// What this process has taken for downloads under way.
-#[derive(Debug, Default)]
-pub(crate) struct Pending {
-    pub(crate) amount: Amount,
-    /// The objects that it is for; their files are counted already, temporary or in place.
-    pub(crate) keys: HashSet<ObjectKey>,
-}
-
-/// Adds up what is in the directory, what this process has taken, and what others are writing: the name of a temporary
-/// file says how long it will be. What another process has taken and not made a file for, no listing shows.
-fn amount(found: &Listing, own: &Pending) -> Amount {
-    let mut all = own.amount;
-    // A file that has just come to its place is counted until its fetch says that it has ended.
-    found.objects.iter().filter(|(key, _)| !own.keys.contains(key)).for_each(|(_, stamp)| all.add_file(stamp.len));
-    found.under_way.iter().filter(|(key, _)| !own.keys.contains(key)).for_each(|(_, len)| all.add_file(*len));
+/// Adds up what is in the directory and what is promised to downloads under way.
+fn amount(found: &Listing) -> Amount {
+    let mut all = Amount::default();
+    found.objects.iter().for_each(|(_, stamp)| all.add_file(stamp.len));
+    found.under_way.iter().for_each(|(_, len)| all.add_file(*len));
     all
 }
 
 /// Lists the directory, and deletes what dead processes left, and then what no process leases until `room` fits into the
 /// limits. Returns what is left, and how many files went.
 #[expect(clippy::disallowed_methods, reason = "processes have no other clock in common than that of their files")]
-fn sweep(
-    dir: &CacheDir,
-    leases: &Arc<Leases>,
-    limits: &Limits,
-    own: &Pending,
-    room: Amount,
-) -> io::Result<(Amount, u64)> {
+fn sweep(dir: &CacheDir, leases: &Arc<Leases>, limits: &Limits, room: Amount) -> io::Result<(Amount, u64)> {
     // A temporary file that nobody claims is that of a process that was killed while others go on.
-    let found = dir.scan(|key| !own.keys.contains(&key) && matches!(leases.claim(key), Ok(Some(_))))?;
-    let mut left = amount(&found, own);
+    let found = dir.scan(|key| matches!(leases.claim(key), Ok(Some(_))))?;
+    let mut left = amount(&found);
     if fits(left, room, limits.max_bytes, limits.max_files) {
         return Ok((left, 0));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::key::Stamp;
+use crate::key::{ObjectKey, Stamp};
 use crate::lease::{LEASE_FILES, Lease};
 use crate::settings::PruneBackend;
 
@@ -29,8 +29,16 @@ impl Process {
 
     /// Takes room for a file, and says whether there is any and how many files went.
     fn take(&self) -> (bool, u64) {
-        let own = Pending::default();
-        self.usage.take(Amount::file(LEN), &own, &self.limits, &self.dir, &self.leases).unwrap()
+        let (made, deleted) = self.take_for(LEN, || Ok(())).unwrap();
+        (made.is_some(), deleted)
+    }
+
+    fn take_for<T>(&self, len: u64, make: impl FnOnce() -> io::Result<T>) -> io::Result<(Option<T>, u64)> {
+        self.usage.take(Amount::file(len), Amount::default(), &self.limits, &self.dir, &self.leases, make)
+    }
+
+    fn give_back(&self, room: Amount) -> io::Result<()> {
+        self.usage.free(|| Ok(room))
     }
 
     /// Puts a file in place, and leases it.
@@ -67,18 +75,103 @@ fn a_directory_full_of_files_in_use_is_not_listed_for_each_request() {
     assert_eq!(a.take(), (true, 1));
 }
 
+/// Every change of the directory and its count, and another process that sees both at any moment.
 #[test]
-fn a_file_whose_fetch_has_not_ended_yet_is_counted_once() {
-    for just_come in 0..4 {
-        let folder = tempfile::tempdir().unwrap();
-        let process = Process::open(folder.path(), 100);
-        (0..4).for_each(|n| drop((process.take(), process.put(n))));
-        let own = Pending { amount: Amount::file(LEN), keys: HashSet::from([key(just_come)]) };
-        let limits = Limits { max_bytes: 3 * LEN, ..process.limits };
-        assert_eq!(process.usage.shrink(&own, &limits, &process.dir, &process.leases).unwrap(), 1);
-        assert_eq!(process.usage.read(), Amount { bytes: 3 * LEN, files: 3 });
-        assert_eq!(process.dir.scan(|_| false).unwrap().objects.len(), 3);
-    }
+fn the_count_and_the_directory_change_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (Process::open(folder.path(), 100), Process::open(folder.path(), 100));
+    // Who lists the directory while another process changes it waits until the two agree.
+    let seen = || {
+        b.usage.shrink(&b.limits, &b.dir, &b.leases).unwrap();
+        b.usage.read()
+    };
+    std::thread::scope(|scope| {
+        let (changing, changed) = std::sync::mpsc::channel();
+        let watcher = scope.spawn(move || changed.iter().map(|()| seen()).collect::<Vec<_>>());
+        // It asks as soon as it is told, and would be through long before the change is.
+        let slowly = || pause(Duration::from_millis(20));
+        let begin = || {
+            changing.send(()).unwrap();
+            slowly();
+        };
+        let _claim = a.leases.claim(key(1)).unwrap().unwrap();
+        let path = a.dir.path(key(1), Stamp { len: 7, crc: 0 });
+        let taken = a.take_for(LEN, || {
+            begin();
+            a.dir.temp_file(key(1), LEN).inspect(|_| slowly())
+        });
+        let temp = taken.unwrap().0.unwrap();
+        slowly();
+        let persist = || {
+            begin();
+            temp.persist(&path)?;
+            slowly();
+            Ok(Amount { bytes: LEN - 7, files: 0 })
+        };
+        a.usage.free(persist).unwrap();
+        slowly();
+        let delete = || {
+            begin();
+            std::fs::remove_file(&path)?;
+            slowly();
+            Ok(Amount::file(7))
+        };
+        a.usage.free(delete).unwrap();
+        drop(changing);
+        assert_eq!(watcher.join().unwrap(), [Amount::file(LEN), Amount::file(7), Amount::default()]);
+    });
+    assert_eq!(a.usage.read(), Amount::default());
+}
+
+#[test]
+fn room_for_a_file_that_cannot_be_made_is_not_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::open(folder.path(), 100);
+    assert_eq!(process.take(), (true, 0));
+    process.take_for::<()>(LEN, || Err(io::ErrorKind::StorageFull.into())).unwrap_err();
+    process.usage.free(|| Err(io::ErrorKind::NotFound.into())).unwrap_err();
+    assert_eq!(process.usage.read(), Amount::file(LEN));
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_makes_a_file_leaves_the_count_too_high() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::open(folder.path(), 100);
+    let count = || u64::from(std::fs::read(folder.path().join("usage")).unwrap()[8]);
+    process
+        .take_for(LEN, || {
+            assert_eq!(count(), 1);
+            Ok(())
+        })
+        .unwrap();
+    process
+        .usage
+        .free(|| {
+            assert_eq!(count(), 1);
+            Ok(Amount::file(LEN))
+        })
+        .unwrap();
+    assert_eq!(count(), 0);
+}
+
+#[test]
+fn another_file_of_a_fetch_takes_the_room_of_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::open(folder.path(), 100);
+    process.limits.max_bytes = 30;
+    let _claim = process.leases.claim(key(1)).unwrap().unwrap();
+    let mut temp = None;
+    let mut replace = |held: &[u64], len| {
+        let held = held.iter().fold(Amount::default(), |sum, len| Amount { bytes: sum.bytes + len, files: 1 });
+        let make = || process.dir.temp_file(key(1), len).map(|made| temp = Some(made));
+        let (room, limits) = (Amount::file(len), &process.limits);
+        let made = process.usage.take(room, held, limits, &process.dir, &process.leases, make).unwrap().0;
+        (made.is_some(), process.usage.read())
+    };
+    assert_eq!(replace(&[], 10), (true, Amount::file(10)));
+    assert_eq!(replace(&[10], 30), (true, Amount::file(30)));
+    assert_eq!(replace(&[30], 31), (false, Amount::file(30)));
+    assert_eq!(replace(&[30], 5), (true, Amount::file(5)));
 }
 
 #[test]
@@ -88,11 +181,8 @@ fn what_is_smaller_than_what_found_no_room_finds_its_own() {
     process.limits.max_bytes = 2 * LEN + 5;
     let _files: Vec<Lease> = (0..2).map(|n| (process.take(), process.put(n)).1).collect();
     assert_eq!(process.take(), (false, 0));
-    let small = |len| {
-        let own = Pending::default();
-        process.usage.take(Amount::file(len), &own, &process.limits, &process.dir, &process.leases).unwrap()
-    };
-    assert_eq!((small(6), small(5)), ((false, 0), (true, 0)));
+    let small = |len| process.take_for(len, || Ok(())).unwrap();
+    assert_eq!((small(6), small(5)), ((None, 0), (Some(()), 0)));
 }
 
 #[test]
@@ -107,8 +197,10 @@ fn nobody_waits_for_ever_for_the_lock_of_another() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..100 {
-                    let error = process.usage.give_back(Amount::file(LEN)).unwrap_err();
+                    let error = process.take_for(LEN, || Ok(())).unwrap_err();
                     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+                    // What is deleted all the same stays counted.
+                    process.give_back(Amount::file(LEN)).unwrap();
                     assert_eq!(process.usage.read(), Amount::file(LEN));
                 }
             });
@@ -118,7 +210,7 @@ fn nobody_waits_for_ever_for_the_lock_of_another() {
     assert_eq!(second.usage.read(), Amount::default());
     drop(other);
     assert_eq!(second.usage.read(), Amount::file(LEN));
-    process.usage.give_back(Amount::file(LEN)).unwrap();
+    process.give_back(Amount::file(LEN)).unwrap();
     assert_eq!((process.usage.read(), second.usage.read()), (Amount::default(), Amount::default()));
 }
 

@@ -1,6 +1,7 @@
 //! Several processes on one directory, and processes that are killed.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -61,7 +62,7 @@ fn child() {
     let task: Task = serde_json::from_str(&task).unwrap();
     let cache = open(&task);
     match task.work {
-        Work::Random { seed, objects } => at_random(&cache, seed, objects),
+        Work::Random { seed, objects } => at_random(&cache, seed, objects, u64::MAX),
         Work::Read { ids, window } => read_in_order(&cache, &ids, window),
         Work::HoldCount { says_so } => hold_count(&cache, &says_so),
     }
@@ -74,11 +75,11 @@ fn hold_count(cache: &DiskCache, says_so: &Path) {
     wait(Duration::from_secs(600));
 }
 
-fn at_random(cache: &DiskCache, seed: u64, objects: u64) {
+fn at_random(cache: &DiskCache, seed: u64, objects: u64, steps: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut guards = Vec::new();
     let mut files = Vec::new();
-    loop {
+    for _ in 0..steps {
         let id = rng.next_u64() % objects;
         match rng.next_u32() % 8 {
             0 | 1 => {
@@ -589,4 +590,52 @@ fn opening_another_cache_forgets_no_room_that_the_first_has_taken() {
     server.clear_faults();
     assert!(second.ensure_local(&uri(3)).unwrap().path().is_none(), "there is no room for a third");
     drop(guards);
+}
+
+/// Downloads that break off, are given up and begin anew, files that go and files that are bad, while others list the
+/// directory all the time.
+#[test]
+fn the_count_of_a_directory_is_what_lies_in_it_whatever_has_happened() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), serve(40));
+    server.inject(FaultRule::every(5, Fault::CutBody(3_000)));
+    server.inject(FaultRule::every(7, Fault::Reset));
+    let task = Task {
+        dir: folder.path().join("cache"),
+        endpoint: server.endpoint(),
+        settings: CacheSettings { max_attempts: 1_000, ..shared_settings(1 << 40) },
+        work: Work::Read { ids: Vec::new(), window: 0 },
+    };
+    let caches = [open(&task), open(&task), open(&task)];
+    let count = fs::File::options().read(true).write(true).open(task.dir.join("usage")).unwrap();
+    // What is under way has the length in its name that it will have.
+    let len = |path: &PathBuf| match path.file_name().unwrap().to_str().unwrap().strip_prefix(".tmp-") {
+        Some(name) => u64::from_str_radix(name.split('-').nth(1).unwrap(), 16).unwrap(),
+        None => path.metadata().unwrap().len(),
+    };
+    let counted_and_there = || {
+        rustix::fs::fcntl_lock(&count, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let mut number = [0; 16];
+        count.read_exact_at(&mut number, 0).unwrap();
+        let files = objects(folder.path());
+        let there = (files.iter().map(len).sum::<u64>(), files.len() as u64);
+        rustix::fs::fcntl_lock(&count, rustix::fs::FlockOperation::Unlock).unwrap();
+        let number = u128::from_le_bytes(number);
+        ((number as u64, (number >> 64) as u64), there)
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..2)
+            .map(|n| {
+                let cache = &caches[n];
+                scope.spawn(move || at_random(cache, n as u64, 40, 1_500))
+            })
+            .collect();
+        while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            caches[2].prune(1 << 40);
+            wait(Duration::from_millis(1));
+            let (counted, there) = counted_and_there();
+            assert_eq!(counted, there, "bytes and files counted, and there");
+        }
+    });
+    assert!(temp_files(folder.path()).is_empty());
+    assert_ne!(caches.iter().map(|cache| cache.stats().retries).sum::<u64>(), 0);
 }
