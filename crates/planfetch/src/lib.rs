@@ -49,7 +49,7 @@
     doc = "  [`ImageDataset`](image::ImageDataset) and [`ImageCollate`](image::ImageCollate)."
 )]
 #![cfg_attr(not(feature = "image"), doc = "  those of the feature `image`.")]
-//! - `planfetch-burn` turns batches into burn's tensors.
+//! - `planfetch-burn` and `planfetch-tch` turn batches into the tensors of burn and of libtorch.
 //!
 //! The names of one task are together in the [`prelude`].
 //!
