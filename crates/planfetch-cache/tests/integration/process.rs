@@ -344,7 +344,7 @@ fn a_limit_holds_for_all_processes_together() {
     });
     children.into_iter().for_each(succeed);
     let most: u64 = watcher.join().unwrap();
-    // One object for each process may be between counted and listed.
+    // A listing from outside may find what goes and what comes in its place.
     assert!(0 < most && most <= limit + 4 * 40_000, "{most} bytes of {limit}");
 }
 
