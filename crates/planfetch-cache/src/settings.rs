@@ -45,8 +45,8 @@ pub struct CacheSettings {
     pub prune_backend: PruneBackend,
     /// How much of the disk the cache may take. Default: [`CacheLimit::Unlimited`].
     ///
-    /// One process never exceeds it: where all that it allows is in use, objects are read into memory and not written,
-    /// and nothing is prefetched. Of several ([`PruneBackend::Scan`]), each may exceed it by what it is about to write.
+    /// It is never exceeded, by one process or by several ([`PruneBackend::Scan`]): where all that it allows is in use,
+    /// objects are read into memory and not written, and nothing is prefetched.
     /// Too low a limit makes the window narrower than the latency of the store needs.
     /// Counted are the lengths of the objects, not what the file system adds to each.
     pub limit: CacheLimit,
