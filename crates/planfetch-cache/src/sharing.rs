@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -143,21 +142,14 @@ impl Sharing {
         }
     }
 
-    /// Puts the temporary file of a fetch in its place, where it is `len` bytes long. Blocks.
-    pub(crate) fn persist(
-        &self,
-        shared: &Shared,
-        key: ObjectKey,
-        ticket: Ticket,
-        to: &Path,
-        len: u64,
-    ) -> io::Result<()> {
+    /// Puts the temporary file of a fetch in the object's place. Blocks.
+    pub(crate) fn persist(&self, shared: &Shared, key: ObjectKey, ticket: Ticket, stamp: Stamp) -> io::Result<()> {
         let Some(Taken { path, len: taken }) = self.taken().remove(&ticket) else {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the download was given up"));
         };
         let mut unmoved = None;
-        let persisted = self.usage.free(|| match path.persist(to) {
-            Ok(()) => Ok(Amount { bytes: taken.saturating_sub(len), files: 0 }),
+        let persisted = self.usage.free(|| match path.persist(shared.dir.path(key, stamp)) {
+            Ok(()) => Ok(Amount { bytes: taken.saturating_sub(stamp.len), files: 0 }),
             Err(error) => {
                 unmoved = Some(error.path);
                 Err(error.error)

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
 
 use tempfile::{NamedTempFile, TempPath};
 
@@ -33,12 +32,11 @@ impl TempFile {
 
     /// Puts the file in the object's place. Blocks.
     pub(crate) fn persist(&mut self, shared: &Shared, key: ObjectKey, ticket: Ticket, stamp: Stamp) -> io::Result<()> {
-        let to: &Path = &shared.dir.path(key, stamp);
         if let Some(sharing) = &shared.sharing {
-            return sharing.persist(shared, key, ticket, to, stamp.len);
+            return sharing.persist(shared, key, ticket, stamp);
         }
         let path = self.path.take().expect("it is put in its place once");
-        path.persist(to).map_err(|error| {
+        path.persist(shared.dir.path(key, stamp)).map_err(|error| {
             self.path = Some(error.path);
             error.error
         })

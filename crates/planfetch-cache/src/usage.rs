@@ -10,7 +10,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -106,12 +105,9 @@ impl Usage {
         if let Ok(mut count) = count
             && room != Amount::default()
         {
-            let used = count.used;
+            let left = count.used.saturating_sub(room);
             // OK because a count that is too high is corrected when the directory seems full.
-            let _ = count.set(Amount {
-                bytes: used.bytes.saturating_sub(room.bytes),
-                files: used.files.saturating_sub(room.files),
-            });
+            let _ = count.set(left);
         }
         Ok(())
     }
@@ -130,8 +126,7 @@ impl Usage {
     ) -> io::Result<(Option<T>, u64)> {
         let mut count = self.lock()?;
         let mut deleted = 0;
-        let more =
-            Amount { bytes: room.bytes.saturating_sub(held.bytes), files: room.files.saturating_sub(held.files) };
+        let more = room.saturating_sub(held);
         if !fits(count.used, more, limits.max_bytes, limits.max_files) && !self.is_known_to_be_full() {
             let low = |limit: u64| (limit as f64 * limits.low_watermark) as u64;
             let target = Limits { max_bytes: low(limits.max_bytes), max_files: low(limits.max_files), ..*limits };
@@ -147,17 +142,11 @@ impl Usage {
             return Ok((None, deleted));
         }
         // A crash from here on leaves the count too high, if it is not right.
-        count.set(Amount {
-            bytes: before.bytes.saturating_add(more.bytes),
-            files: before.files.saturating_add(more.files),
-        })?;
+        count.set(before.saturating_add(more))?;
         match make() {
             Ok(made) => {
-                let used = count.used;
-                count.set(Amount {
-                    bytes: used.bytes.saturating_sub(held.bytes.saturating_sub(room.bytes)),
-                    files: used.files,
-                })?;
+                let used = count.used.saturating_sub(held.saturating_sub(room));
+                count.set(used)?;
                 Ok((Some(made), deleted))
             }
             Err(error) => {
@@ -200,7 +189,7 @@ impl Usage {
 /// The count while it is locked.
 struct Count<'a> {
     usage: &'a Usage,
-    locked: Locked<MutexGuard<'a, File>>,
+    locked: Locked<'a>,
     used: Amount,
     is_whole: bool,
 }
@@ -217,12 +206,12 @@ impl Count<'_> {
 }
 
 /// The file while its first byte is locked. However that ends, the lock does too: others wait for it.
-struct Locked<F: Deref<Target = File>>(F);
+struct Locked<'a>(MutexGuard<'a, File>);
 
 /// The file's content: bytes and files, each as a number of 64 bits.
 const CONTENT: usize = 16;
 
-impl<F: Deref<Target = File>> Locked<F> {
+impl Locked<'_> {
     /// Reads the count, and whether the file is as long as it should be.
     fn read(&self) -> io::Result<(Amount, bool)> {
         let mut file = &*self.0;
@@ -242,7 +231,7 @@ impl<F: Deref<Target = File>> Locked<F> {
     }
 }
 
-impl<F: Deref<Target = File>> Drop for Locked<F> {
+impl Drop for Locked<'_> {
     fn drop(&mut self) {
         // OK because the lock ends with the file at the latest.
         let _ = try_lock(&self.0, 0, Lock::None);
@@ -250,7 +239,8 @@ impl<F: Deref<Target = File>> Drop for Locked<F> {
 }
 
 fn fits(used: Amount, more: Amount, max_bytes: u64, max_files: u64) -> bool {
-    used.bytes.saturating_add(more.bytes) <= max_bytes && used.files.saturating_add(more.files) <= max_files
+    let all = used.saturating_add(more);
+    all.bytes <= max_bytes && all.files <= max_files
 }
 
 /// Adds up what is in the directory and what is promised to downloads under way.

@@ -67,6 +67,16 @@ impl Amount {
         self.bytes -= other.bytes;
         self.files -= other.files;
     }
+
+    /// The sum of counts that may be those of a damaged file: at most as much as there can be.
+    pub(crate) fn saturating_add(self, other: Self) -> Self {
+        Self { bytes: self.bytes.saturating_add(other.bytes), files: self.files.saturating_add(other.files) }
+    }
+
+    /// What is left of one without the other; nothing where that is more.
+    pub(crate) fn saturating_sub(self, other: Self) -> Self {
+        Self { bytes: self.bytes.saturating_sub(other.bytes), files: self.files.saturating_sub(other.files) }
+    }
 }
 
 /// The answer to a request for room.

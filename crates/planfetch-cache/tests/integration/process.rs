@@ -644,3 +644,22 @@ fn the_count_of_a_directory_is_what_lies_in_it_whatever_has_happened() {
     assert!(temp_files(folder.path()).is_empty());
     assert_ne!(caches.iter().map(|cache| cache.stats().retries).sum::<u64>(), 0);
 }
+
+#[test]
+fn what_a_runtime_that_has_ended_was_fetching_takes_no_room() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), S3Server::start_in_memory());
+    server.put("data", "0", &content(0, 20 << 20));
+    server.inject(FaultRule::first(1, Fault::StallBody(12 << 20)));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let cache = crate::support::builder(folder.path(), &server)
+        .with_settings(CacheSettings { progress_timeout: Duration::from_secs(600), ..shared_settings(50 << 20) })
+        .with_io_runtime(runtime.handle().clone())
+        .build()
+        .unwrap();
+    let guard = cache.prefetch(&uri(0)).unwrap();
+    crate::support::eventually("it writes", || temp_files(folder.path()).len() == 1);
+    drop(runtime);
+    let count = open_count(folder.path()).unwrap();
+    crate::support::eventually("it is given back", || counted_and_there(&count, folder.path()) == ((0, 0), (0, 0)));
+    drop((guard, cache));
+}

@@ -11,6 +11,7 @@ use planfetch_cache::object_store;
 use planfetch_cache::{CacheErrorKind, CacheSettings, DiskCache, FetchStage, PruneBackend};
 use planfetch_testkit::{Fault, FaultRule, S3Server};
 
+use crate::store::CountingStore;
 use crate::support::{builder, content, eventually, objects, open, quick, read};
 
 #[test]
@@ -241,6 +242,20 @@ fn any_store_can_be_registered_under_any_url() {
     assert_eq!(read(&cache.ensure_local_range("memory://any/a/b c", 5..11).unwrap()), b"memory");
     let error = cache.ensure_local("memory://other/a").unwrap_err();
     assert_eq!(error.kind(), CacheErrorKind::InvalidUri);
+}
+
+#[test]
+fn an_object_of_another_length_under_the_same_tag_is_not_the_rest_of_the_first() {
+    for (first, then) in [(2 << 20, 3 << 20), (3 << 20, 2 << 20)] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = CountingStore::new(content(1, first)).replaced_by(CountingStore::new(content(2, then)));
+        let cache = DiskCache::builder(dir.path().join("cache"))
+            .with_settings(quick())
+            .with_store("memory://any", Arc::new(store))
+            .build()
+            .unwrap();
+        assert!(read(&cache.ensure_local("memory://any/k").unwrap()) == content(2, then), "{first}, {then}");
+    }
 }
 
 #[test]

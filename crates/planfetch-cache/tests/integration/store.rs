@@ -22,10 +22,13 @@ const CHUNK: usize = 1 << 20;
 pub(crate) struct CountingStore {
     object: Arc<Vec<u8>>,
     counts: Arc<Counts>,
+    /// What the object is after the first request, whose body breaks off.
+    next: Option<Arc<Self>>,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
+    requests: AtomicUsize,
     in_memory: AtomicUsize,
     most_in_memory: AtomicUsize,
 }
@@ -50,7 +53,12 @@ impl Drop for Chunk {
 
 impl CountingStore {
     pub(crate) fn new(object: Vec<u8>) -> Self {
-        Self { object: Arc::new(object), counts: Arc::default() }
+        Self { object: Arc::new(object), counts: Arc::default(), next: None }
+    }
+
+    /// Has the body of the first request break off after 1 MiB, and then names another object, under the same tag.
+    pub(crate) fn replaced_by(self, next: Self) -> Self {
+        Self { next: Some(Arc::new(next)), ..self }
     }
 
     /// The most bytes that have been in memory at once.
@@ -89,6 +97,10 @@ impl fmt::Display for CountingStore {
 #[async_trait]
 impl ObjectStore for CountingStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let nth = self.counts.requests.fetch_add(1, Ordering::SeqCst);
+        if let (Some(next), 1..) = (&self.next, nth) {
+            return next.get_opts(location, options).await;
+        }
         let size = self.object.len() as u64;
         let range = match options.range {
             None => 0..size,
@@ -103,7 +115,12 @@ impl ObjectStore for CountingStore {
             e_tag: Some("\"tag\"".into()),
             version: None,
         };
-        let payload = GetResultPayload::Stream(self.stream(range.clone()));
+        let mut body = self.stream(range.clone());
+        if self.next.is_some() {
+            let broken = || Err(object_store::Error::Generic { store: "CountingStore", source: "broken".into() });
+            body = body.take(1).chain(stream::once(async move { broken() })).boxed();
+        }
+        let payload = GetResultPayload::Stream(body);
         Ok(GetResult { payload, meta, range, attributes: Default::default(), extensions: Default::default() })
     }
 
