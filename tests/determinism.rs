@@ -101,7 +101,7 @@ fn circumstances() -> impl Strategy<Value = Circumstances> {
     let loader = (
         0_usize..=16,
         1_usize..=9,
-        prop::option::of(0_usize..60),
+        prop::option::of(1_usize..60),
         0_usize..6,
         1_usize..6,
         any::<bool>(),

@@ -1,6 +1,5 @@
 //! What a loader reports of its waits: they add up, and the cause that was brought about is the one that is named.
 
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use planfetch::cache::object_store::memory::InMemory;
@@ -8,14 +7,9 @@ use planfetch::cache::object_store::path::Path;
 use planfetch::cache::object_store::{ObjectStoreExt, PutPayload};
 use planfetch::loader::{BoundBy, Cause};
 use planfetch::prelude::*;
-use planfetch_testkit::{Fault, FaultRule, S3Server};
+use planfetch_testkit::{Fault, FaultRule, S3Server, pause};
 
 use crate::support::{Sums, open, put_objects, store_settings};
-
-fn pause(time: Duration) {
-    let (_never, wait) = mpsc::channel::<()>();
-    let _ = wait.recv_timeout(time);
-}
 
 /// Takes one epoch, and checks that the waits add up to what the loop has measured itself.
 fn run<B>(loader: &mut PrefetchingLoader<B>, step: Duration) -> LoaderReport {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use planfetch::prelude::*;
-use planfetch_testkit::{Fault, FaultRule, S3Server};
+use planfetch_testkit::{Fault, FaultRule, S3Server, eventually, pause};
 
 use crate::support::{Sums, open, planned, put_objects, temp_files};
 
@@ -87,8 +87,7 @@ impl Dataset for Slow {
     }
 
     fn get(&self, ctx: &mut SampleContext<'_>) -> Result<(u64, u64), BoxError> {
-        let (_never, wait) = std::sync::mpsc::channel::<()>();
-        let _ = wait.recv_timeout(Duration::from_millis(50));
+        pause(Duration::from_millis(50));
         self.0.get(ctx)
     }
 }
@@ -105,13 +104,10 @@ fn neither_dropping_the_loader_nor_going_elsewhere_waits_for_samples_that_are_qu
     let settings = LoaderSettings { num_workers: 2, ..LoaderSettings::default() };
     let (loader, controller) =
         build_prefetching_loader(dataset, VecCollate, provider, cache.clone(), settings).unwrap();
-    let (_never, wait) = std::sync::mpsc::channel::<()>();
-    while cache.stats().local_files < 200 {
-        let _ = wait.recv_timeout(Duration::from_millis(10));
-    }
+    eventually("the first batch is local", || 200 <= cache.stats().local_files);
     let started = Instant::now();
     controller.set_epoch(5).unwrap();
-    let _ = wait.recv_timeout(Duration::from_millis(300));
+    pause(Duration::from_millis(300));
     drop(loader);
     assert!(started.elapsed() < Duration::from_millis(1_300), "{:?}", started.elapsed());
     assert_eq!(Arc::strong_count(&token), 1, "a thread still holds the data set");

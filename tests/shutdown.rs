@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use planfetch::prelude::*;
-use planfetch_testkit::{Fault, FaultRule, S3Server};
+use planfetch_testkit::{Fault, FaultRule, S3Server, eventually, pause};
 
 use crate::support::{Sums, open, planned, put_objects, temp_files};
 
@@ -66,11 +66,6 @@ fn say(text: &str) {
 fn hear(lines: &mut impl Iterator<Item = std::io::Result<String>>, word: &str) -> String {
     let found = lines.find_map(|line| line.unwrap().strip_prefix(word).map(str::to_owned));
     found.unwrap_or_else(|| panic!("the child ended without saying {word}"))
-}
-
-fn pause(time: Duration) {
-    let (_never, wait) = mpsc::channel::<()>();
-    let _ = wait.recv_timeout(time);
 }
 
 /// Trains, slowly, until a signal kills it.
@@ -211,11 +206,7 @@ fn with_256_requests_that_hang_all_threads_are_gone_within_a_second() {
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     hear(&mut lines, "started");
-    let started = Instant::now();
-    while server.counts().most_at_once < 256 && started.elapsed() < Duration::from_secs(20) {
-        pause(Duration::from_millis(20));
-    }
-    assert!(256 <= server.counts().most_at_once, "{:?}", server.counts().most_at_once);
+    eventually("256 requests hang", || 256 <= server.counts().most_at_once);
     writeln!(child.stdin.take().unwrap(), "end").unwrap();
     let said = hear(&mut lines, "ended ");
     let (millis, left) = said.split_once(' ').unwrap();

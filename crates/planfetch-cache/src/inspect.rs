@@ -208,10 +208,28 @@ impl CacheInspector {
 fn users(lock_file: &Path) -> DirectoryUsers {
     use std::os::unix::fs::MetadataExt;
     let Ok(metadata) = lock_file.metadata() else { return DirectoryUsers::Nobody };
-    match std::fs::read_to_string("/proc/locks") {
-        Ok(locks) => parse_locks(&locks, metadata.ino()),
-        Err(_) => DirectoryUsers::Unknown,
+    for _ in 0..READINGS {
+        match read_locks().map(|locks| parse_locks(&locks, metadata.ino())) {
+            // In a list of many, one can have been missed.
+            Ok(DirectoryUsers::Nobody) => {}
+            Ok(users) => return users,
+            Err(_) => return DirectoryUsers::Unknown,
+        }
     }
+    DirectoryUsers::Nobody
+}
+
+#[cfg(target_os = "linux")]
+const READINGS: usize = 3;
+
+/// Reads the list of locks, by as few calls as there are pages of it: between two calls, the kernel goes on by counting,
+/// and passes over a lock when an earlier one has gone. `std::fs::read_to_string` begins with 32 bytes.
+#[cfg(target_os = "linux")]
+fn read_locks() -> io::Result<String> {
+    use std::io::Read;
+    let mut locks = String::with_capacity(64 << 10);
+    std::fs::File::open("/proc/locks")?.read_to_string(&mut locks)?;
+    Ok(locks)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -13,6 +13,7 @@ use planfetch_loader::{
     BoxError, Collate, Dataset, LoaderBuilder, LoaderSettings, ObjectUris, PrefetchingLoader, SampleContext,
 };
 use planfetch_plan::{PlanProvider, SampleId, SequentialPlanProvider};
+use planfetch_testkit::pause;
 
 const NUM_SAMPLES: u64 = 4_000_000;
 const BATCH_SIZE: usize = 256;
@@ -103,11 +104,10 @@ fn plain_rate() -> Result<f64, BoxError> {
 /// are made ahead.
 fn hand_off(prefetch_factor: usize, in_a_row: usize) -> Result<(f64, f64), BoxError> {
     let mut loader = load(2, prefetch_factor)?;
-    let (_never, pause) = std::sync::mpsc::channel::<()>();
     let mut times = Vec::new();
     for _ in 0..200 {
         // Time enough to make all that may be made.
-        let _ = pause.recv_timeout(Duration::from_millis(10));
+        pause(Duration::from_millis(10));
         // The first of them may wake makers that then want the same core.
         for _ in 0..in_a_row {
             let started = Instant::now();

@@ -4,7 +4,6 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
 use std::time::Duration;
 
 use ndarray::Array1;
@@ -12,6 +11,7 @@ use planfetch_cache::DiskCache;
 use planfetch_index::SampleIndex;
 use planfetch_loader::{LoaderBuilder, LoaderSettings, ObjectPathDataset, StackCollate, VecCollate};
 use planfetch_plan::ShuffleOncePerEpochPlanProvider;
+use planfetch_testkit::pause;
 
 /// The system's allocator, counted: what is resident also depends on how it cuts memory up.
 struct Counting;
@@ -38,10 +38,9 @@ static ALLOCATOR: Counting = Counting;
 
 /// Returns what is allocated when nothing is under way any more.
 fn settled() -> f64 {
-    let (_never, pause) = mpsc::channel::<()>();
     let (mut last, mut same) = (0, 0);
     while same < 5 {
-        let _ = pause.recv_timeout(Duration::from_millis(10));
+        pause(Duration::from_millis(10));
         let live = LIVE_BYTES.load(Ordering::Relaxed);
         same = if live == last { same + 1 } else { 0 };
         last = live;

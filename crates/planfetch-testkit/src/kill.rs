@@ -4,8 +4,9 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
 use std::time::Duration;
+
+use crate::wait::pause;
 
 /// Starts a program, kills it by SIGKILL as soon as the file at `log` has `lines` whole lines, and returns how many it has
 /// then.
@@ -17,10 +18,9 @@ pub fn kill_after_lines(program: &mut Command, log: &Path, lines: usize) -> usiz
     let before = count();
     assert!(before < lines, "the log has {before} lines already, which is not less than {lines}");
     let mut child = program.stdout(Stdio::null()).spawn().expect("the program starts");
-    let (_keep, pause) = mpsc::channel::<()>();
     while count() < lines {
         assert!(child.try_wait().expect("it is a child").is_none(), "it ended before it had written {lines} lines");
-        let _ = pause.recv_timeout(Duration::from_millis(1));
+        pause(Duration::from_millis(1));
     }
     child.kill().expect("it is a child");
     child.wait().expect("it is a child");

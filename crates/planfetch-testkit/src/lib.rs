@@ -13,6 +13,7 @@
 //! - [`Fault`] is what can go wrong, [`FaultRule`] says when and for which objects.
 //! - [`fixtures`] makes images and indexes.
 //! - [`kill_after_lines`] kills a program in the middle of its work.
+//! - [`eventually`] waits for what other threads do, on a machine that may be busy.
 //!
 //! It is for tests and benchmarks: its functions panic when the test machine fails them.
 
@@ -24,7 +25,9 @@ pub mod fixtures;
 mod kill;
 mod memory_store;
 mod server;
+mod wait;
 
 pub use crate::fault::{Fault, FaultRule, Occurrence};
 pub use crate::kill::{kill_after_lines, random_steps};
 pub use crate::server::{ACCESS_KEY, Counts, S3Server, SECRET_KEY};
+pub use crate::wait::{eventually, pause};

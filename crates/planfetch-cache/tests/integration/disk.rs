@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use planfetch_cache::{CacheErrorKind, CacheSettings, DiskCache, PruneBackend};
-use planfetch_testkit::{Fault, FaultRule, S3Server};
+use planfetch_testkit::{Fault, FaultRule, S3Server, eventually};
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-use crate::support::{builder, content, credentials, eventually, objects, open, quick, read};
+use crate::support::{builder, content, credentials, objects, open, quick, read};
 
 /// A small file system of its own, in memory.
 pub(crate) struct SmallDisk(pub(crate) PathBuf);

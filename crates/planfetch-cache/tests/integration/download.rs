@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use planfetch_cache::{CacheErrorKind, CacheSettings};
-use planfetch_testkit::{Fault, FaultRule, S3Server};
+use planfetch_testkit::{Fault, FaultRule, S3Server, eventually};
 
-use crate::support::{builder, content, eventually, objects, open, quick, read, temp_files};
+use crate::support::{builder, content, objects, open, quick, read, temp_files};
 
 #[test]
 fn an_object_is_downloaded_once_however_many_ask_for_it() {

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use planfetch_cache::{CacheLimit, CacheSettings, DiskCache, EvictionMode, NextUse, PrefetchGuard, PruneBackend};
-use planfetch_testkit::S3Server;
+use planfetch_testkit::{S3Server, eventually};
 
-use crate::support::{builder, content, eventually, objects, quick, read};
+use crate::support::{builder, content, objects, quick, read};
 
 const LEN: usize = 10_000;
 

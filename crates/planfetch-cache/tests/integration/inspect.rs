@@ -29,6 +29,31 @@ fn what_lies_in_a_directory_is_told_while_a_process_has_it_for_itself() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn who_uses_a_directory_is_told_while_other_locks_come_and_go() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let cache = open(dir.path(), &server);
+    let inspector = CacheInspector::new(dir.path().join("cache")).unwrap();
+    let others = ["a", "b", "c", "d"].map(|name| fs::File::create(dir.path().join(name)).unwrap());
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for other in &others {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    other.lock().unwrap();
+                    other.unlock().unwrap();
+                }
+            });
+        }
+        let users: Vec<_> = (0..1_000).map(|_| inspector.usage().unwrap().users).collect();
+        ended.store(true, Ordering::Relaxed);
+        assert!(users.iter().all(|users| *users == DirectoryUsers::One { process: std::process::id() }));
+    });
+    drop(cache);
+}
+
+#[test]
 fn damaged_files_are_found_and_deleted_beside_a_job_that_fetches_them_anew() {
     let (dir, server) = (tempfile::tempdir().unwrap(), S3Server::start());
     let settings = CacheSettings { prune_backend: PruneBackend::Scan, ..CacheSettings::default() };

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use planfetch_cache::{CacheLimit, CacheSettings, DiskCache, EvictionMode, PrefetchGuard, PruneBackend, StoreSettings};
-use planfetch_testkit::{ACCESS_KEY, Fault, FaultRule, S3Server, SECRET_KEY};
+use planfetch_testkit::{ACCESS_KEY, Fault, FaultRule, S3Server, SECRET_KEY, eventually, pause};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rustix::process::Signal;
@@ -94,7 +94,7 @@ fn hold_count(cache: &DiskCache, says_so: &Path) {
     let count = open_count(cache.dir().parent().unwrap()).unwrap();
     rustix::fs::fcntl_lock(&count, rustix::fs::FlockOperation::LockExclusive).unwrap();
     fs::write(says_so, b"").unwrap();
-    wait(Duration::from_secs(600));
+    pause(Duration::from_secs(600));
 }
 
 fn at_random(cache: &DiskCache, seed: u64, objects: u64, steps: u64) {
@@ -178,11 +178,6 @@ fn signal(child: &Child, signal: Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }
 
-fn wait(time: Duration) {
-    let (_never, wait) = std::sync::mpsc::channel::<()>();
-    let _ = wait.recv_timeout(time);
-}
-
 fn serve(objects: u64) -> S3Server {
     let server = S3Server::start_in_memory();
     (0..objects).for_each(|id| server.put("data", &id.to_string(), &content(id, len(id))));
@@ -252,7 +247,7 @@ fn restart(rounds: u64, first_seed: u64) {
             };
             let processes = if backend == PruneBackend::Scan { 1 + rng.next_u64() % 3 } else { 1 };
             let children: Vec<Child> = (0..processes).map(|n| start(&task(n))).collect();
-            wait(Duration::from_millis(20 + rng.next_u64() % 300));
+            pause(Duration::from_millis(20 + rng.next_u64() % 300));
             children.into_iter().for_each(|child| kill(child, seed));
             foreign.extend(dir.is_dir().then(|| damage(&dir, &mut rng)).into_iter().flatten());
 
@@ -336,7 +331,7 @@ fn jobs_with_different_windows_leave_each_others_files_alone() {
     assert!((1..40).all(|id| server.counts().by_path[&format!("/data/{id}")] == 1));
     drop(paths);
     PrefetchGuard::evict_all(held.into_iter().map(|(_, guard)| guard));
-    crate::support::eventually("the last one deletes", || objects(folder.path()).is_empty());
+    eventually("the last one deletes", || objects(folder.path()).is_empty());
 }
 
 #[test]
@@ -358,7 +353,7 @@ fn a_limit_holds_for_all_processes_together() {
                 if let Ok(count) = open_count(&folder) {
                     most = most.max(counted_and_there(&count, &folder).1.0);
                 }
-                wait(Duration::from_millis(3));
+                pause(Duration::from_millis(3));
             }
             most
         }
@@ -379,7 +374,7 @@ fn a_claim_of_a_process_that_was_killed_is_no_claim() {
         work: Work::Read { ids: vec![1], window: 1 },
     };
     let child = start(&task);
-    crate::support::eventually("the download hangs", || server.counts().requests == 1);
+    eventually("the download hangs", || server.counts().requests == 1);
     let cache = open(&task);
     let (answer, answered) = std::sync::mpsc::channel();
     cache.ensure_local_then(&uri(1), move |file| answer.send(file.map(|file| read(&file))).unwrap());
@@ -403,7 +398,7 @@ fn what_a_killed_process_was_writing_takes_no_room_from_those_that_go_on() {
     // It was there before the other, and so did not clear away behind it.
     let cache = open(&task);
     let child = start(&task);
-    crate::support::eventually("it writes", || temp_files(folder.path()).len() == 1);
+    eventually("it writes", || temp_files(folder.path()).len() == 1);
     assert!(cache.ensure_local(&uri(1)).unwrap().path().is_none(), "the room is taken while it lives");
     kill(child, 0);
     cache.prune(0);
@@ -426,7 +421,7 @@ fn a_process_that_is_stopped_stops_no_other() {
         let cache = open(&task);
         let child = start(&task);
         let requests = server.counts().requests;
-        crate::support::eventually("it works", || requests + 5 < server.counts().requests);
+        eventually("it works", || requests + 5 < server.counts().requests);
         signal(&child, Signal::STOP);
         for id in 0..OBJECTS {
             assert!(read(&cache.ensure_local(&uri(id)).unwrap()) == content(id, len(id)), "{id} is wrong");
@@ -450,7 +445,7 @@ fn what_a_stopped_process_was_to_bring_is_read_into_memory() {
     };
     let child = start(&task);
     let objects = task.dir.join("objects");
-    crate::support::eventually("it writes", || objects.is_dir() && temp_files(folder.path()).len() == 1);
+    eventually("it writes", || objects.is_dir() && temp_files(folder.path()).len() == 1);
     signal(&child, Signal::STOP);
     task.settings.progress_timeout = Duration::from_millis(300);
     let cache = open(&task);
@@ -480,7 +475,7 @@ fn a_process_that_gets_on_slowly_is_waited_for() {
     };
     let (first, second) = (open(&task), open(&task));
     let guard = first.prefetch(&uri(0)).unwrap();
-    crate::support::eventually("it writes", || temp_files(folder.path()).len() == 1);
+    eventually("it writes", || temp_files(folder.path()).len() == 1);
     assert!(second.ensure_local(&uri(0)).unwrap().path().is_some());
     assert_eq!(server.counts().requests, 1);
     drop(guard);
@@ -500,7 +495,7 @@ fn a_process_that_is_stopped_with_the_count_locked_stops_no_other() {
     drop(cache.ensure_local(&uri(1)).unwrap());
     let known = cache.stats();
     let child = start(&task);
-    crate::support::eventually("it has the lock", || says_so.exists());
+    eventually("it has the lock", || says_so.exists());
     signal(&child, Signal::STOP);
     for id in 1..5 {
         let file = cache.ensure_local(&uri(id)).unwrap();
@@ -553,7 +548,7 @@ fn what_another_process_uses_is_not_invalidated_under_it() {
     a.invalidate(&uri(1)).unwrap();
     assert!(file.path().unwrap().exists());
     drop(file);
-    crate::support::eventually("nobody uses it", || {
+    eventually("nobody uses it", || {
         b.invalidate(&uri(1)).unwrap();
         !b.contains(&uri(1))
     });
@@ -583,7 +578,7 @@ fn the_room_of_a_bad_file_is_given_back_once_however_many_find_it() {
     let bytes: u64 = objects(folder.path()).iter().map(|path| path.metadata().unwrap().len()).sum();
     for cache in &caches {
         let counted = || (cache.stats().local_files, cache.stats().local_bytes);
-        crate::support::eventually("what is there is counted", || counted() == (4, bytes));
+        eventually("what is there is counted", || counted() == (4, bytes));
     }
     drop((files, others));
 }
@@ -602,7 +597,7 @@ fn opening_another_cache_forgets_no_room_that_the_first_has_taken() {
     };
     let first = open(&task);
     let guards = first.prefetch_all((0..2).map(uri), 0).unwrap();
-    crate::support::eventually("room for two is taken", || first.stats().local_bytes == 40 << 20);
+    eventually("room for two is taken", || first.stats().local_bytes == 40 << 20);
     let second = open(&task);
     assert_eq!(second.stats().local_bytes, 40 << 20);
     second.prune(0);
@@ -636,7 +631,7 @@ fn the_count_of_a_directory_is_what_lies_in_it_whatever_has_happened() {
             .collect();
         while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             caches[2].prune(1 << 40);
-            wait(Duration::from_millis(1));
+            pause(Duration::from_millis(1));
             let (counted, there) = counted_and_there(&count, folder.path());
             assert_eq!(counted, there, "bytes and files counted, and there");
         }
@@ -657,9 +652,9 @@ fn what_a_runtime_that_has_ended_was_fetching_takes_no_room() {
         .build()
         .unwrap();
     let guard = cache.prefetch(&uri(0)).unwrap();
-    crate::support::eventually("it writes", || temp_files(folder.path()).len() == 1);
+    eventually("it writes", || temp_files(folder.path()).len() == 1);
     drop(runtime);
     let count = open_count(folder.path()).unwrap();
-    crate::support::eventually("it is given back", || counted_and_there(&count, folder.path()) == ((0, 0), (0, 0)));
+    eventually("it is given back", || counted_and_there(&count, folder.path()) == ((0, 0), (0, 0)));
     drop((guard, cache));
 }

@@ -9,10 +9,10 @@ use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
 use planfetch_cache::object_store;
 use planfetch_cache::{CacheErrorKind, CacheSettings, DiskCache, FetchStage, PruneBackend};
-use planfetch_testkit::{Fault, FaultRule, S3Server};
+use planfetch_testkit::{Fault, FaultRule, S3Server, eventually};
 
 use crate::store::CountingStore;
-use crate::support::{builder, content, eventually, objects, open, quick, read};
+use crate::support::{builder, content, objects, open, quick, read};
 
 #[test]
 fn a_part_of_an_object_is_an_object_of_its_own() {

@@ -65,16 +65,3 @@ pub(crate) fn objects(dir: &Path) -> Vec<PathBuf> {
 pub(crate) fn temp_files(dir: &Path) -> Vec<PathBuf> {
     objects(dir).into_iter().filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with('.')).collect()
 }
-
-/// Waits until a condition holds, since deletions happen behind the caller's back.
-#[track_caller]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let (_never, wait) = std::sync::mpsc::channel::<()>();
-    for _ in 0..500 {
-        if holds() {
-            return;
-        }
-        let _ = wait.recv_timeout(Duration::from_millis(10));
-    }
-    panic!("not within 5 s: {what}");
-}

@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use planfetch_cache::CacheSettings;
-use planfetch_testkit::{Fault, FaultRule, S3Server};
+use planfetch_testkit::{Fault, FaultRule, S3Server, eventually};
 
-use crate::support::{builder, content, eventually, open, quick, read};
+use crate::support::{builder, content, open, quick, read};
 
 #[test]
 fn a_throttled_store_gives_everything_with_few_requests_in_vain_whatever_else_goes_wrong() {

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use planfetch_testkit::S3Server;
+use planfetch_testkit::{S3Server, eventually};
 
-use crate::support::{Ran, Running, command, entries, eventually, local, planfetch};
+use crate::support::{Ran, Running, command, entries, local, planfetch};
 
 /// Fills `cache` with 30 objects of 1,000 bytes.
 fn fill(server: &S3Server, dir: &Path) {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use planfetch_testkit::{Fault, FaultRule, S3Server, fixtures};
+use planfetch_testkit::{Fault, FaultRule, S3Server, eventually, fixtures};
 
-use crate::support::{Running, command, entries, eventually, local, planfetch};
+use crate::support::{Running, command, entries, local, planfetch};
 
 #[test]
 fn a_bucket_is_listed_into_a_table_with_sizes() {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use planfetch_testkit::{Fault, FaultRule, S3Server};
+use planfetch_testkit::{Fault, FaultRule, S3Server, eventually};
 
-use crate::support::{Running, command, entries, eventually};
+use crate::support::{Running, command, entries};
 
 /// Longer than any test waits.
 const FOREVER: Duration = Duration::from_secs(3_600);

@@ -166,19 +166,6 @@ impl Drop for Running {
     }
 }
 
-/// Waits for a state that another process brings about.
-#[track_caller]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let (_never, wait) = mpsc::channel::<()>();
-    for _ in 0..PATIENCE.as_millis() / 10 {
-        if holds() {
-            return;
-        }
-        let _ = wait.recv_timeout(Duration::from_millis(10));
-    }
-    panic!("it does not come: {what}");
-}
-
 /// Compares text with that in `tests/snapshots`, or writes it there where `UPDATE_SNAPSHOTS` is set.
 #[track_caller]
 pub(crate) fn snapshot(name: &str, text: &str) {
