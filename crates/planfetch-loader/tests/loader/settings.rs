@@ -55,14 +55,21 @@ fn no_batch_within_the_timeout_is_an_error_that_loses_nothing() {
     let settings = LoaderSettings { timeout: Some(Duration::from_millis(30)), ..settings(2) };
     let mut loader = late(4_000, settings);
     let started = Instant::now();
-    let error = loader.next().unwrap().unwrap_err();
-    assert!(started.elapsed() < Duration::from_millis(3_900), "{:?}", started.elapsed());
-    let LoaderError::Timeout { epoch: 0, step: 0, waited, .. } = &error else { panic!("{error}") };
-    assert!(Duration::from_millis(30) <= *waited);
-    assert!(error.to_string().contains(" s (epoch 0, step 0): its samples are being decoded"), "{error}");
+    let mut all = Duration::ZERO;
+    loop {
+        let error = loader.next().unwrap().unwrap_err();
+        let LoaderError::Timeout { epoch: 0, step: 0, waited, .. } = &error else { panic!("{error}") };
+        assert!(Duration::from_millis(30) <= *waited);
+        all += *waited;
+        // A machine that is busy with something else may not have begun within the first of them.
+        if error.to_string().contains(" s (epoch 0, step 0): its samples are being decoded") {
+            break;
+        }
+        assert!(started.elapsed() < Duration::from_millis(3_900), "{error}");
+    }
     // What it waits for isn't known yet, and is charged to the batch when it comes.
     let report = loader.report();
-    assert_eq!((report.waited_for(Cause::Pending), report.waited), (*waited, *waited), "{report}");
+    assert_eq!((report.waited_for(Cause::Pending), report.waited), (all, all), "{report}");
     let steps: Vec<_> = std::iter::from_fn(|| loader.next()).flatten().map(|batch| batch.step()).collect();
     assert_eq!(steps, (0..16).collect::<Vec<_>>());
     let report = loader.report();
