@@ -3,8 +3,9 @@
 //!
 //! What a project changes to go over from burn's own loader is the two lines that build the loaders.
 
-mod data;
 mod model;
+#[path = "../data/source.rs"]
+mod source;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ use clap::Parser;
 use planfetch::prelude::*;
 use planfetch_burn::{PlanDataLoaderBuilder, ReportLogger};
 
-use crate::data::Source;
 use crate::model::Net;
+use crate::source::Source;
 
 /// Trains a classifier of handwritten digits by burn's Learner
 #[derive(Debug, Parser)]

@@ -4,9 +4,12 @@
 //! `--endpoint` it trains from an S3 server: the index lists the URIs of the images and their labels. With
 //! `--checkpoints` it may be killed at any moment, and goes on with the next batch when it is started again.
 
-mod data;
 mod model;
 mod run;
+#[path = "../data/source.rs"]
+mod source;
+#[path = "../data/step_log.rs"]
+mod step_log;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -19,8 +22,9 @@ use clap::Parser;
 use planfetch::prelude::*;
 use planfetch_burn::ToTensors;
 
-use crate::data::Source;
-use crate::run::{Run, StepLog};
+use crate::run::Run;
+use crate::source::Source;
+use crate::step_log::StepLog;
 
 /// Trains a classifier of handwritten digits
 #[derive(Debug, Parser)]

@@ -171,7 +171,7 @@ impl<D: Dataset> PlanDataLoaderBuilder<D> {
             return Err(LoaderError::Setting {
                 name: "in_order",
                 value: "false".into(),
-                range: "true: burn is told a progress that only plan order makes exact".into(),
+                allowed: "must be true: burn is told a progress that only plan order makes exact".into(),
             });
         }
         let controller = PlanController::new(Arc::clone(&provider), start_epoch, state);

@@ -134,15 +134,16 @@ impl Default for CacheSettings {
 impl CacheSettings {
     pub(crate) fn validate(&self) -> Result<(), CacheError> {
         let positive = [
-            ("download_concurrency", self.download_concurrency as u64),
-            ("write_concurrency", self.write_concurrency as u64),
-            ("max_attempts", u64::from(self.max_attempts)),
-            ("io_threads", self.io_threads as u64),
-            ("part_concurrency", self.part_concurrency as u64),
+            ("download_concurrency", self.download_concurrency as u64, 100_000),
+            // Threads, these two.
+            ("write_concurrency", self.write_concurrency as u64, 4_096),
+            ("io_threads", self.io_threads as u64, 4_096),
+            ("part_concurrency", self.part_concurrency as u64, 100_000),
+            ("max_attempts", u64::from(self.max_attempts), 100_000),
         ];
-        for (name, value) in positive {
-            if !(1..=100_000).contains(&value) {
-                return Err(out_of_range(name, value, "must lie in 1..=100000"));
+        for (name, value, max) in positive {
+            if !(1..=max).contains(&value) {
+                return Err(out_of_range(name, value, &format!("must lie in 1..={max}")));
             }
         }
         const MIB: u64 = 1 << 20;

@@ -54,14 +54,14 @@ pub enum ImageError {
         expected: [usize; 3],
     },
     /// A setting is out of its range.
-    #[error("{name} is {value}, but {range}")]
+    #[error("{name} is {value}, but {allowed}")]
     Setting {
         /// The setting.
         name: &'static str,
         /// Its value.
         value: String,
-        /// What is allowed.
-        range: &'static str,
+        /// What is allowed, as a clause such as "must lie in 1..=65535", and where it helps, what to do.
+        allowed: String,
     },
     /// A transform can't be applied to an image.
     #[error("{transform} can't be applied to an image of {height} x {width} pixels: {problem}")]

@@ -61,7 +61,7 @@ pub fn contact_sheet<T: Element>(
         return Err(ImageError::Setting {
             name: "columns",
             value: columns.to_string(),
-            range: "must be at least 1, and leave no side of the picture longer than 65535 pixels",
+            allowed: "must be at least 1, and leave no side of the picture longer than 65535 pixels".into(),
         });
     }
     let mut sheet = DecodedImage::uninit(height, width, ColorMode::Rgb);

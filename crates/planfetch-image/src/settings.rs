@@ -230,6 +230,6 @@ impl fmt::Display for ImageSettings {
 /// The longest side of an image in a batch, or that a transform makes.
 pub(crate) const MAX_SIDE: usize = 65_535;
 
-pub(crate) fn setting(name: &'static str, value: impl fmt::Display, range: &'static str) -> ImageError {
-    ImageError::Setting { name, value: value.to_string(), range }
+pub(crate) fn setting(name: &'static str, value: impl fmt::Display, allowed: &str) -> ImageError {
+    ImageError::Setting { name, value: value.to_string(), allowed: allowed.into() }
 }

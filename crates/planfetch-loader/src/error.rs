@@ -50,8 +50,8 @@ pub enum LoaderError {
         name: &'static str,
         /// Its value.
         value: String,
-        /// What is allowed.
-        range: String,
+        /// What is allowed, as a clause such as "must lie in 1..=4096", and where it helps, what to do.
+        allowed: String,
     },
     /// The parts that were given do not fit together.
     Mismatch {
@@ -112,7 +112,7 @@ impl fmt::Display for LoaderError {
             ),
             Self::Restore(error) => write!(f, "can't go on from this state: {error}"),
             Self::Plan(error) => error.fmt(f),
-            Self::Setting { name, value, range } => write!(f, "{name} is {value}, but must lie in {range}"),
+            Self::Setting { name, value, allowed } => write!(f, "{name} is {value}, but {allowed}"),
             Self::Mismatch { problem } => f.write_str(problem),
             Self::Threads(error) => write!(f, "can't start the loader's threads: {error}"),
         }

@@ -198,11 +198,11 @@ impl LoaderSettings {
         ];
         for (name, value, min, max) in ranges {
             if !(min..=max).contains(&value) {
-                return Err(out_of_range(name, value, min, max));
+                return Err(setting(name, value, format!("must lie in {min}..={max}")));
             }
         }
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
-            return Err(LoaderError::Setting { name: "timeout", value: "0".into(), range: "more than 0".into() });
+            return Err(setting("timeout", 0, "must be longer than 0"));
         }
         if self.num_workers == 0
             && let Some(timeout) = self.timeout
@@ -215,13 +215,13 @@ impl LoaderSettings {
         }
         for (name, bytes) in [("max_batch_bytes", self.max_batch_bytes), ("max_ahead_bytes", self.max_ahead_bytes)] {
             if bytes == Some(0) {
-                return Err(LoaderError::Setting { name, value: "0".into(), range: "1 or more".into() });
+                return Err(setting(name, 0, "must be at least 1"));
             }
         }
         Ok(())
     }
 }
 
-fn out_of_range(name: &'static str, value: impl fmt::Display, min: usize, max: usize) -> LoaderError {
-    LoaderError::Setting { name, value: value.to_string(), range: format!("{min}..={max}") }
+fn setting(name: &'static str, value: usize, allowed: impl Into<String>) -> LoaderError {
+    LoaderError::Setting { name, value: value.to_string(), allowed: allowed.into() }
 }

@@ -1,5 +1,7 @@
 //! What can be wrong with a plan's settings.
 
+use std::fmt;
+
 /// Why a plan can't be made. The message names the offending value and the range that is allowed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -63,13 +65,13 @@ pub enum PlanError {
         allowed: &'static str,
     },
     /// A setting lies outside its range.
-    #[error("{name} is {value}, but must be {allowed}")]
+    #[error("{name} is {value}, but {allowed}")]
     Setting {
         /// The name of the setting.
         name: &'static str,
         /// The offending value.
         value: String,
-        /// What is allowed, and where it helps, what to do.
+        /// What is allowed, as a clause such as "must be at least 1", and where it helps, what to do.
         allowed: String,
     },
     /// A provider around others got from one of them a plan of another length than before.
@@ -109,7 +111,8 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    pub(crate) fn setting(name: &'static str, value: impl ToString, allowed: impl Into<String>) -> Self {
-        Self::Setting { name, value: value.to_string(), allowed: allowed.into() }
+    /// `allowed` is what it must be.
+    pub(crate) fn setting(name: &'static str, value: impl ToString, allowed: impl fmt::Display) -> Self {
+        Self::Setting { name, value: value.to_string(), allowed: format!("must be {allowed}") }
     }
 }

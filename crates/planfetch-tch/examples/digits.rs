@@ -4,8 +4,11 @@
 //! `--endpoint` it trains from an S3 server. With `--checkpoints` it may be killed at any moment, and goes on with the next
 //! batch when it is started again. The optimizer is plain SGD, since tch saves no state of one.
 
-use std::fs::{self, File};
-use std::io::Write;
+#[path = "data/source.rs"]
+mod source;
+#[path = "data/step_log.rs"]
+mod step_log;
+
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -14,24 +17,14 @@ use planfetch_tch::{TchLoader, TchLoaderBuilder};
 use tch::nn::{self, ModuleT, OptimizerConfig};
 use tch::{Device, Kind, Tensor};
 
-#[path = "data/digits.rs"]
-mod digits;
+use crate::source::Source;
+use crate::step_log::StepLog;
 
 /// Trains a classifier of handwritten digits
 #[derive(Debug, Parser)]
 struct Options {
-    /// The index: a CSV file or the URI of one, with the columns s3_uri and label [default: the shipped digits]
-    #[arg(long)]
-    index: Option<String>,
-    /// The URL of an S3 server; credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
-    #[arg(long)]
-    endpoint: Option<String>,
-    /// Where the shipped digits are written, and the cache lies
-    #[arg(long, default_value = "digits-data")]
-    data_dir: PathBuf,
-    /// The height and width that images are resized to
-    #[arg(long, default_value_t = 8)]
-    size: usize,
+    #[command(flatten)]
+    source: Source,
     /// Passes over the data
     #[arg(long, default_value_t = 12)]
     epochs: u64,
@@ -74,24 +67,8 @@ fn main() -> Result<(), BoxError> {
 
 #[expect(clippy::print_stdout, reason = "the trainer reports on standard output")]
 fn train(options: &Options) -> Result<(), BoxError> {
-    let stores = StoreSettings { endpoint: options.endpoint.clone(), ..StoreSettings::default() };
-    let cache = DiskCache::builder(options.data_dir.join("cache")).with_store_settings(stores).build()?;
-    let location = match &options.index {
-        Some(location) => location.clone(),
-        None => digits::write_digits(&options.data_dir.join("store"))?.display().to_string(),
-    };
-    let index = load_index(&location, &CsvSettings::default(), &cache)?;
-    let n = usize::try_from(index.len())?;
-    let (train, test) =
-        (index.select((0..n).filter(|row| row % 5 != 4)), index.select((0..n).filter(|row| row % 5 == 4)));
-    let images = ImageSettings {
-        height: options.size,
-        width: options.size,
-        mean: [0.3; 3],
-        std: [0.38; 3],
-        decode: DecodeSettings { color: ColorMode::Gray, ..DecodeSettings::default() },
-        ..ImageSettings::default()
-    };
+    let digits = options.source.open()?;
+    let (images, cache) = (digits.images, digits.cache);
     let device = Device::cuda_if_available();
     let loader = |index: SampleIndex, plan: Box<dyn PlanProvider>| -> Result<TchLoader<ImageBatch>, BoxError> {
         let settings = LoaderSettings { num_epochs: Some(options.epochs), ..LoaderSettings::default() };
@@ -100,14 +77,15 @@ fn train(options: &Options) -> Result<(), BoxError> {
             .with_settings(settings);
         Ok(builder.build(ImageCollate::new(&images)?)?.to_device(device).return_smaller_last_batch())
     };
-    let train_plan = ShuffleOncePerEpochPlanProvider::new(train.len(), options.batch_size, options.seed)?;
-    let test_plan = SequentialPlanProvider::new(test.len(), options.batch_size)?;
-    let (mut train, mut test) = (loader(train, Box::new(train_plan))?, loader(test, Box::new(test_plan))?);
+    let train_plan = ShuffleOncePerEpochPlanProvider::new(digits.train.len(), options.batch_size, options.seed)?;
+    let test_plan = SequentialPlanProvider::new(digits.test.len(), options.batch_size)?;
+    let (mut train, mut test) =
+        (loader(digits.train, Box::new(train_plan))?, loader(digits.test, Box::new(test_plan))?);
     let controller = train.controller();
 
     tch::manual_seed(i64::try_from(options.seed)?);
     let mut vs = nn::VarStore::new(device);
-    let net = net(&vs.root(), i64::try_from(options.size)?);
+    let net = net(&vs.root(), i64::try_from(options.source.size)?);
     let mut steps = 0;
     let recorder = options.checkpoints.as_ref().map(CheckpointRecorder::new).transpose()?;
     let recorder = recorder.map(|recorder| recorder.with_every(options.checkpoint_every));
@@ -118,7 +96,7 @@ fn train(options: &Options) -> Result<(), BoxError> {
         println!("going on after step {steps}");
     }
     let mut optimizer = nn::Sgd::default().build(&vs, options.learning_rate)?;
-    let mut log = options.steps.as_ref().map(|path| open_log(path, steps)).transpose()?;
+    let mut log = options.steps.as_ref().map(|path| StepLog::open(path, steps)).transpose()?;
 
     for epoch in controller.epoch()..options.epochs {
         let all_steps = options.epochs as f64 * controller.num_steps(epoch)? as f64;
@@ -131,8 +109,7 @@ fn train(options: &Options) -> Result<(), BoxError> {
             optimizer.backward_step(&loss);
             steps += 1;
             if let Some(log) = &mut log {
-                let ids: Vec<String> = batch.ids.iter().map(ToString::to_string).collect();
-                writeln!(log, "{steps} {} {}", loss.double_value(&[]), ids.join(" "))?;
+                log.write(steps, loss.double_value(&[]), &batch.ids)?;
             }
             if let Some(recorder) = recorder.as_ref().filter(|recorder| recorder.is_due(steps)) {
                 let save = |folder: &Path| Ok(vs.save(folder.join("model.safetensors"))?);
@@ -151,14 +128,4 @@ fn train(options: &Options) -> Result<(), BoxError> {
     }
     println!("{}", controller.report());
     Ok(())
-}
-
-/// Opens the log of a run that has done `steps` steps; those behind, which the model has lost, are taken out.
-fn open_log(path: &Path, steps: u64) -> Result<File, BoxError> {
-    let text = if path.exists() { fs::read_to_string(path)? } else { String::new() };
-    let mut file = File::create(path)?;
-    for line in text.lines().take(usize::try_from(steps)?) {
-        writeln!(file, "{line}")?;
-    }
-    Ok(file)
 }

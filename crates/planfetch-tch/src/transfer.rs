@@ -49,17 +49,21 @@ impl Transfer {
             let count = Cuda::device_count();
             // OK because there are a few devices at most.
             if count <= index as i64 {
-                return Err(setting("device", format!("Cuda({index})"), format!("the {count} CUDA devices there are")));
+                return Err(setting(
+                    "device",
+                    format!("Cuda({index})"),
+                    format!("there are {count} CUDA devices, counted from 0"),
+                ));
             }
         }
         if let Some(kind) = self.kind.filter(|&kind| !is_float(kind)) {
-            return Err(setting("kind", format!("{kind:?}"), "Half, BFloat16, Float or Double".into()));
+            return Err(setting("kind", format!("{kind:?}"), "must be Half, BFloat16, Float or Double".into()));
         }
         if let Some((mean, std)) = self.normalize
             && !(mean.iter().all(|value| value.is_finite()) && std.iter().all(|value| value.is_normal()))
         {
-            let range = "finite numbers, those of std not 0".into();
-            return Err(setting("normalize", format!("mean {mean:?}, std {std:?}"), range));
+            let allowed = "all numbers must be finite, and those of std not 0".into();
+            return Err(setting("normalize", format!("mean {mean:?}, std {std:?}"), allowed));
         }
         Ok(())
     }
@@ -149,6 +153,6 @@ impl Transfer {
     }
 }
 
-fn setting(name: &'static str, value: String, range: String) -> LoaderError {
-    LoaderError::Setting { name, value, range }
+fn setting(name: &'static str, value: String, allowed: String) -> LoaderError {
+    LoaderError::Setting { name, value, allowed }
 }

@@ -6,12 +6,13 @@
 //! for NCCL. The folder of checkpoints must be one that all ranks see.
 
 mod momentum;
+#[path = "../data/photographs.rs"]
+mod photographs;
 mod ranks;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Parser;
-use planfetch::cache::{CacheLimit, EvictionMode};
 use planfetch::prelude::*;
 use planfetch::rank_path;
 use planfetch_tch::{TchLoader, TchLoaderBuilder};
@@ -20,27 +21,17 @@ use tch::vision::resnet::resnet18;
 use tch::{Cuda, Device, Kind, Tensor};
 
 use crate::momentum::Momentum;
+use crate::photographs::{Part, Photographs};
 use crate::ranks::Ranks;
 
 /// Trains a classifier of photographs
 #[derive(Debug, Parser)]
 struct Options {
-    /// What to train on: a folder with a folder for each class, or a CSV file, or the URI of one, with the columns s3_uri
-    /// and label
-    #[arg(long)]
-    train: String,
-    /// What to validate with, in the same forms [default: a tenth of what to train on, held out]
-    #[arg(long)]
-    valid: Option<String>,
-    /// The URL of an S3 server; credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
-    #[arg(long)]
-    endpoint: Option<String>,
+    #[command(flatten)]
+    photographs: Photographs,
     /// Where the caches lie; {rank} stands for the rank, and must be there where there are several
     #[arg(long, default_value = "resnet-cache")]
     cache_dir: String,
-    /// The most bytes of validation images that are kept on disk
-    #[arg(long, default_value_t = 20_000_000_000)]
-    valid_cache_bytes: u64,
     /// Where checkpoints are kept; a run goes on from the newest one there
     #[arg(long)]
     checkpoints: Option<PathBuf>,
@@ -56,9 +47,6 @@ struct Options {
     /// Images in a batch, of all ranks together
     #[arg(long, default_value_t = 256)]
     batch_size: usize,
-    /// The height and width of images
-    #[arg(long, default_value_t = 224)]
-    size: usize,
     /// The learning rate at the beginning; it falls to 0 along a cosine
     #[arg(long, default_value_t = 0.1)]
     learning_rate: f64,
@@ -70,49 +58,30 @@ struct Options {
 type Loader = TchLoader<ImageBatch<u8>>;
 
 impl Options {
-    fn cache(&self, name: &str, world: World, settings: CacheSettings) -> Result<DiskCache, BoxError> {
+    /// Returns where the caches of a rank lie.
+    fn cache_dir(&self, world: World) -> Result<PathBuf, BoxError> {
         if 1 < world.world_size && !self.cache_dir.contains("{rank}") {
             return Err(format!("--cache-dir is {:?}, without {{rank}}, but there are several", self.cache_dir).into());
         }
-        let stores = StoreSettings { endpoint: self.endpoint.clone(), ..StoreSettings::default() };
-        let builder = DiskCache::builder(rank_path(&self.cache_dir, world).join(name)).with_settings(settings);
-        Ok(builder.with_store_settings(stores).build()?)
+        Ok(rank_path(&self.cache_dir, world))
     }
 
     fn loader(
         &self,
-        index: SampleIndex,
+        part: Part,
         plan: impl PlanProvider + 'static,
-        cache: DiskCache,
-        transforms: Compose,
-        ranks: (World, RemainderPolicy),
+        (world, policy): (World, RemainderPolicy),
         device: Device,
     ) -> Result<Loader, BoxError> {
-        // As the channels-last net reads them, so that no pixel is moved again.
-        let layout = Layout::Nhwc;
-        let images =
-            ImageSettings { height: self.size, width: self.size, transforms, layout, ..ImageSettings::default() };
-        let settings = LoaderSettings {
-            num_epochs: Some(self.epochs),
-            // A file that is damaged does not end a training of days.
-            on_error: OnError::Substitute { max: 100 },
-            ..LoaderSettings::default()
-        };
-        let builder = TchLoaderBuilder::new(ImageDataset::new(index, images.clone())?, plan)
-            .with_cache(cache)
-            .with_settings(settings)
-            .with_world(ranks.0, ranks.1);
+        // Bytes, which are normalised on the device, and as the channels-last net reads them: no pixel is moved again.
+        let images = ImageSettings { layout: Layout::Nhwc, ..part.images };
+        let builder = TchLoaderBuilder::new(ImageDataset::new(part.index, images.clone())?, plan)
+            .with_cache(part.cache)
+            .with_settings(photographs::settings(self.epochs))
+            .with_world(world, policy);
         let loader = builder.build(ImageCollate::<u8>::with_dtype(&images)?)?;
         Ok(loader.to_device(device).normalize(IMAGENET_MEAN, IMAGENET_STD).channels_last(true))
     }
-}
-
-/// Reads a folder of classes or an index.
-fn load(location: &str, cache: &DiskCache) -> Result<SampleIndex, BoxError> {
-    if Path::new(location).is_dir() {
-        return Ok(load_index_folder(location, &FolderSettings::with_extensions(IMAGE_EXTENSIONS))?);
-    }
-    Ok(load_index(location, &CsvSettings::default(), cache)?)
 }
 
 fn main() -> Result<(), BoxError> {
@@ -140,44 +109,14 @@ fn train(options: &Options) -> Result<(), BoxError> {
     let mut ranks = Ranks::join(world, options.sum_at.as_deref())?;
     let device = device(world);
 
-    let train_cache = options.cache("train", world, CacheSettings::default())?;
-    let valid_settings = CacheSettings {
-        eviction: EvictionMode::Pressure,
-        limit: CacheLimit::TotalSize(options.valid_cache_bytes),
-        ..CacheSettings::default()
-    };
-    let valid_cache = options.cache("valid", world, valid_settings)?;
-    let index = load(&options.train, &train_cache)?;
-    let (train, valid) = match &options.valid {
-        // By name, since each folder numbers the classes that it has.
-        Some(location) => {
-            let valid = load(location, &valid_cache)?.with_classes_of(&index)?;
-            (index, valid)
-        }
-        None => {
-            let split = index.split(0.9, 0.1, SplitBy::ExactPerClass, options.seed)?;
-            (split.train, split.val)
-        }
-    };
-    let num_classes = i64::from(train.num_classes());
-    println!("{} images of {num_classes} classes to train on, {} to validate with", train.len(), valid.len());
-
-    let size = options.size;
-    let augmentation = Compose::new([
-        RandomResizedCrop { size: [size, size], ..RandomResizedCrop::default() }.into(),
-        RandomHorizontalFlip::default().into(),
-    ]);
-    let centre = Compose::new([
-        // As torchvision's models do: 256 for 224.
-        Resize { size: Size::ShorterSide(size * 8 / 7), ..Resize::default() }.into(),
-        CenterCrop { size: [size, size] }.into(),
-    ]);
-    let train_plan = ShuffleOncePerEpochPlanProvider::new(train.len(), options.batch_size, options.seed)?;
+    let (train, valid) = options.photographs.open(&options.cache_dir(world)?, options.seed)?;
+    let num_classes = i64::from(train.index.num_classes());
+    let train_plan = ShuffleOncePerEpochPlanProvider::new(train.index.len(), options.batch_size, options.seed)?;
     // A validation sees each image once: ranks that have one too few repeat one, which is left out of the count.
-    let valid_plan = SequentialPlanProvider::new(valid.len(), options.batch_size)?;
+    let valid_plan = SequentialPlanProvider::new(valid.index.len(), options.batch_size)?;
     let (drop, pad) = ((world, RemainderPolicy::Drop), (world, RemainderPolicy::Pad));
-    let mut train = options.loader(train, train_plan.with_drop_last(true), train_cache, augmentation, drop, device)?;
-    let valid = options.loader(valid, valid_plan, valid_cache, centre, pad, device)?;
+    let mut train = options.loader(train, train_plan.with_drop_last(true), drop, device)?;
+    let valid = options.loader(valid, valid_plan, pad, device)?;
     let mut valid = valid.return_smaller_last_batch();
     let controller = train.controller();
 

@@ -1,11 +1,11 @@
-//! Where the digits come from.
+//! Where the trainers of digits have them from.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use planfetch::prelude::*;
 
-#[path = "../data/digits.rs"]
+#[path = "digits.rs"]
 mod digits;
 
 /// Which digits, and where their files lie
