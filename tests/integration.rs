@@ -7,6 +7,7 @@ mod distributed;
 mod e2e;
 mod faults;
 mod insight;
+mod messages;
 mod restart;
 mod shutdown;
 mod support;

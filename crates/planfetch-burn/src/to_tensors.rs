@@ -5,6 +5,7 @@ use burn::tensor::{
 };
 use planfetch::image::{Element, ImageBatch};
 use planfetch::prelude::*;
+use std::fmt;
 
 /// Turns a batch on the host into tensors on a device.
 ///
@@ -57,9 +58,16 @@ pub trait ToTensors {
 }
 
 /// Why a batch can't become tensors. Made by [`ToTensors::to_tensors`].
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
+#[derive(thiserror::Error)]
+#[error(transparent)]
 pub struct ToTensorsError(BoxError);
+
+/// As `Display`, since `main` prints the error that it returns by this.
+impl fmt::Debug for ToTensorsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl ToTensorsError {
     /// Makes an error of what is wrong: a message, or another error.

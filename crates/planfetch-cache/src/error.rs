@@ -66,13 +66,10 @@ impl fmt::Display for CacheError {
     }
 }
 
+/// As `Display`, since `main` prints the error that it returns by this.
 impl fmt::Debug for CacheError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CacheError")
-            .field("kind", &self.0.kind)
-            .field("message", &self.0.message)
-            .field("source", &self.0.source)
-            .finish()
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,9 +1,10 @@
 //! What can be wrong with an image.
 
+use std::fmt;
 /// Why bytes do not become an image.
 ///
 /// It does not name the file, which only its caller knows; a loader adds the sample's id and URI.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
     /// There are no bytes.
@@ -101,4 +102,11 @@ pub enum ImageError {
         /// What the resizer says.
         problem: String,
     },
+}
+
+/// As `Display`, since `main` prints the error that it returns by this.
+impl fmt::Debug for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

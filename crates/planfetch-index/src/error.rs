@@ -1,12 +1,13 @@
 //! What can be wrong with an index.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 
 /// Why an index can't be read. The message names the file, the row and the column where it applies.
 ///
 /// Rows are counted from 1 without the header; lines are those of the file, from 1, as an editor shows them.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
     /// The file can't be opened or read.
@@ -148,6 +149,14 @@ pub enum IndexError {
         /// Which of them, from 0, and in what they differ.
         problem: String,
     },
+}
+
+/// The message and what caused it, since `main` prints the error that it returns by this.
+impl fmt::Debug for IndexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        self.source().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+    }
 }
 
 /// The line of a row, for files that have lines.

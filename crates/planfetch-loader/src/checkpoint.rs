@@ -1,6 +1,7 @@
 //! Checkpoints that hold the loader's state beside the model's record.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -78,11 +79,18 @@ pub struct Checkpoint {
 }
 
 /// Why a checkpoint can't be written or read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("checkpoint {}: {cause}", .path.display())]
 pub struct CheckpointError {
     path: PathBuf,
     cause: BoxError,
+}
+
+/// As `Display`, since `main` prints the error that it returns by this.
+impl fmt::Debug for CheckpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl CheckpointRecorder {

@@ -13,7 +13,6 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// Why a batch can't be had.
 ///
 /// Its message names the sample and its URI, says what happened, and what to do where that is known.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum LoaderError {
     /// A sample can't be loaded: its object can't be had, or can't be decoded, or user code refused it.
@@ -60,6 +59,13 @@ pub enum LoaderError {
     },
     /// The threads of the loader can't be started.
     Threads(BoxError),
+}
+
+/// As `Display`, since `main` prints the error that it returns by this.
+impl fmt::Debug for LoaderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// A sample that can't be loaded.

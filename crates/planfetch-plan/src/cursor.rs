@@ -3,6 +3,7 @@
 use crate::error::PlanError;
 use crate::fingerprint::Fingerprint;
 use crate::provider::PlanProvider;
+use std::fmt;
 
 /// A place in the order of a run: everything before it has been consumed, nothing after it.
 ///
@@ -41,7 +42,7 @@ pub struct Cursor {
 }
 
 /// Why a run can't go on from a cursor with this provider. The message says what differs.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
     /// The cursor was written by a version with another record.
@@ -93,6 +94,13 @@ pub enum RestoreError {
     /// The provider can't make the plan of the cursor's epoch.
     #[error("the plan of the cursor's epoch can't be made")]
     Plan(#[from] PlanError),
+}
+
+/// As `Display`, since `main` prints the error that it returns by this.
+impl fmt::Debug for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Cursor {

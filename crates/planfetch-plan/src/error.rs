@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Why a plan can't be made. The message names the offending value and the range that is allowed.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// The batch size is 0, or larger than this platform can index.
@@ -108,6 +108,13 @@ pub enum PlanError {
         /// The number of ranks.
         world_size: u32,
     },
+}
+
+/// As `Display`, since `main` prints the error that it returns by this.
+impl fmt::Debug for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl PlanError {

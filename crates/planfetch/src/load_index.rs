@@ -1,5 +1,6 @@
 //! An index that lies in a file or in an object store.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use planfetch_cache::{CacheError, DiskCache};
 use planfetch_index::{CsvSettings, IndexError, SampleIndex, load_index_csv, read_index_csv};
 
 /// Why [`load_index`] failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadIndexError {
     /// The object with the index can't be had.
@@ -16,6 +17,16 @@ pub enum LoadIndexError {
     /// The index can't be read.
     #[error(transparent)]
     Index(#[from] IndexError),
+}
+
+/// The message and what caused it, since `main` prints the error that it returns by this.
+impl fmt::Debug for LoadIndexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(_) => fmt::Display::fmt(self, f),
+            Self::Index(error) => error.fmt(f),
+        }
+    }
 }
 
 /// Reads the index at `location`: a path, or the URI of an object, which is downloaded through `cache`.

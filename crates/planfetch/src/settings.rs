@@ -1,5 +1,6 @@
 //! All settings in one file.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
@@ -77,7 +78,7 @@ struct File {
 }
 
 /// Why [`Settings`] can't be read. Prints what is wrong, with the line.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// The file can't be read.
@@ -96,6 +97,14 @@ pub enum SettingsError {
         /// What is wrong, where, and what is allowed.
         message: String,
     },
+}
+
+/// The message and what caused it, since `main` prints the error that it returns by this.
+impl fmt::Debug for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        self.source().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+    }
 }
 
 /// The file that an error is about.

@@ -13,6 +13,8 @@
 //!
 //! All numbers are little-endian. A lazy plan is saved as its key: it takes 104 bytes at any length.
 
+use std::error::Error;
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::mem;
 
@@ -28,7 +30,7 @@ const DENSE: u32 = 0;
 const LAZY: u32 = 1;
 
 /// Why bytes are not a plan that this version can load.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The bytes could not be read.
@@ -66,6 +68,14 @@ pub enum LoadError {
     /// The ids are no plan, though the bytes are as they were saved.
     #[error("the bytes hold no valid plan")]
     Plan(#[source] PlanError),
+}
+
+/// The message and what caused it, since `main` prints the error that it returns by this.
+impl fmt::Debug for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        self.source().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+    }
 }
 
 impl PlanView {

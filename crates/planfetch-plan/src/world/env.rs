@@ -38,7 +38,7 @@ pub enum Launcher {
 }
 
 /// Why the environment names no world.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorldError {
     /// One variable of a pair is set and the other isn't.
@@ -81,6 +81,13 @@ pub enum WorldError {
         /// The world size.
         world_size: u32,
     },
+}
+
+/// As `Display`, since `main` prints the error that it returns by this.
+impl fmt::Debug for WorldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 const EXPLICIT_SIZE: &str = "PLANFETCH_WORLD_SIZE";
